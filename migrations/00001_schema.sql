@@ -452,4 +452,22 @@ $$;
 select gateway.ensure_partitions((now() at time zone 'UTC')::date - 1, 9);
 
 -- +goose Down
-drop schema gateway cascade;
+-- Everything but the table that the migrations are counted in, which must outlive this one.
+-- +goose StatementBegin
+do $$
+declare
+	thing text;
+begin
+	for thing in
+		select c.oid::regclass from pg_class c
+		where c.relnamespace = 'gateway'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+			and c.relname <> 'schema_versions'
+	loop
+		execute 'drop table ' || thing || ' cascade';
+	end loop;
+	for thing in select p.oid::regprocedure from pg_proc p where p.pronamespace = 'gateway'::regnamespace loop
+		execute 'drop function ' || thing;
+	end loop;
+end
+$$;
+-- +goose StatementEnd
