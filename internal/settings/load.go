@@ -252,11 +252,13 @@ func unknownName(name, where string, known []string) Problem {
 // linkName matches what Kubernetes puts into the environment of a pod beside a Service called gateway or gateway-….
 var linkName = regexp.MustCompile(`^GATEWAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
+// linkPort matches the names among them that end in _PORT and hold a bare number.
+var linkPort = regexp.MustCompile(`_(SERVICE|TCP|UDP|SCTP)_PORT$`)
+
 // serviceLink says whether a variable is such a link and no attempt at a setting.
 func serviceLink(name, text string) bool {
 	if !linkName.MatchString(name) {
 		return false
 	}
-	return !strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_SERVICE_") ||
-		strings.Contains(text, "://") || regexp.MustCompile(`_(TCP|UDP|SCTP)_PORT$`).MatchString(name)
+	return !strings.HasSuffix(name, "_PORT") || linkPort.MatchString(name) || strings.Contains(text, "://")
 }

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func parseInt(text string) (int, *flaw) {
 
 func parseFloat(text string) (float64, *flaw) {
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f != f {
+	if err != nil || math.IsNaN(f) {
 		return 0, &flaw{"is not a number", "Write it as 0.1."}
 	}
 	return f, nil

@@ -225,7 +225,7 @@ func printLevel(l slog.Level) string { return strings.ToLower(l.String()) }
 
 // secret is a text that is never shown.
 func secret(to *Secret) value {
-	return field[Secret]{to, func(text string) (Secret, *flaw) { return NewSecret(text), nil }, Secret.String, "secret"}
+	return field[Secret]{to, func(text string) (Secret, *flaw) { return NewSecret(text), nil }, Secret.String, "`id:base64` and so on"}
 }
 
 // database is a secret of which the host, the port and the name are shown.
