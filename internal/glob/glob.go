@@ -9,7 +9,7 @@ import (
 const (
 	MaxBytes = 128
 	MaxList  = 50
-	maxDeep  = 2 // "**" in one glob: each more doubles what Expansions returns
+	maxDeep  = 2 // "**" in one glob: then only its middle block has no fixed place
 )
 
 // Separator tells types from scopes.
@@ -194,25 +194,17 @@ func (p Pattern) Literal() bool {
 	return true
 }
 
-// Expansions returns patterns that together admit what p does, for a matcher in whose reading a "**" beside a
-// separator can't stand for no segment at all: a.** becomes a.** and a. There are at most four.
-func (p Pattern) Expansions() []Pattern {
-	all := []Pattern{{separator: p.separator}}
-	for _, s := range p.segments {
-		grown := make([]Pattern, 0, 2*len(all))
-		for _, e := range all {
-			grown = append(grown, Pattern{p.separator, append(e.segments[:len(e.segments):len(e.segments)], s)})
-			if s == deep {
-				grown = append(grown, e)
-			}
-		}
-		all = grown
-	}
-	kept := all[:0]
-	for _, e := range all {
-		if len(e.segments) > 0 { // no text is without segments
-			kept = append(kept, e)
+// Blocks returns what stands around and between the "**", as globs of their own: a.*.**.b has the blocks a.* and b, and
+// ** two empty ones. A text is admitted if it begins with the first block, ends with the last one and, between them,
+// holds the middle one; without a "**" there is one block, which is all of it.
+func (p Pattern) Blocks() []string {
+	var blocks []string
+	from := 0
+	for i, s := range p.segments {
+		if s == deep {
+			blocks = append(blocks, strings.Join(p.segments[from:i], string(p.separator)))
+			from = i + 1
 		}
 	}
-	return kept
+	return append(blocks, strings.Join(p.segments[from:], string(p.separator)))
 }
