@@ -70,26 +70,32 @@ func prepareDir(dir string, o owner) (string, error) {
 	return dir, nil
 }
 
-// own makes sure that a directory is the server's user's and nobody else's, following no link to another's.
+// own makes sure that a directory is the server's user's and nobody else's. It follows no link: for root, what lies
+// in a directory of another user may be that user's trap.
 func own(path string, o owner) error {
-	info, err := os.Lstat(path)
+	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return fmt.Errorf("open the private PostgreSQL's directory: %w", err)
+	}
+	defer dir.Close()
+	info, err := dir.Stat()
 	if err != nil {
 		return fmt.Errorf("look at the private PostgreSQL's directory: %w", err)
 	}
-	holder, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok {
-		return fmt.Errorf("%s is not a directory", path)
+	uid := o.uid
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		uid = int(stat.Uid)
 	}
-	if uid := int(holder.Uid); uid != o.uid && uid != os.Geteuid() {
-		return fmt.Errorf("%s belongs to another user (uid %d); the private PostgreSQL runs as %s", path, uid, o.name)
+	if uid != o.uid && uid != os.Geteuid() {
+		return fmt.Errorf("%s belongs to another user (uid %d), and the private PostgreSQL runs as %s: choose another directory", path, uid, o.name)
 	}
-	if int(holder.Uid) != o.uid {
-		if err := os.Chown(path, o.uid, o.gid); err != nil {
+	if uid != o.uid {
+		if err := dir.Chown(o.uid, o.gid); err != nil {
 			return fmt.Errorf("give the private PostgreSQL's directory to its user: %w", err)
 		}
 	}
 	if info.Mode().Perm() != 0o700 {
-		if err := os.Chmod(path, 0o700); err != nil {
+		if err := dir.Chmod(0o700); err != nil {
 			return fmt.Errorf("close the private PostgreSQL's directory to others: %w", err)
 		}
 	}
@@ -100,7 +106,7 @@ func own(path string, o owner) error {
 // dead, the holder's server is ending, and the wait is short.
 func takeLock(ctx context.Context, dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
-	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the private PostgreSQL's lock: %w", err)
 	}

@@ -103,24 +103,21 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	return s, nil
 }
 
-// open makes the cluster if there is none and starts its server. Only under the lock.
+// open starts the server, and of a disposable one makes the data anew when that fails. Only under the lock.
 func (s *Server) open(ctx context.Context) error {
-	var err error
-	if s.programs, err = findPrograms(s.dir); err != nil && !(s.config.Disposable && errors.Is(err, errOtherVersion)) {
+	err := s.openOnce(ctx)
+	if err == nil || !s.config.Disposable || ctx.Err() != nil || errors.Is(err, ErrNoBinaries) {
 		return err
 	}
-	if err == nil {
-		if err = s.initialise(ctx); err == nil {
-			err = s.launch(ctx)
-		}
-	}
-	if err == nil || !s.config.Disposable || ctx.Err() != nil {
-		return err
-	}
-	s.log.Warn("making the test server's data anew", "dir", s.dir, "because", err)
+	s.log.Warn("making a test server's data anew", "dir", s.dir, "because", err)
 	if err := os.RemoveAll(filepath.Join(s.dir, "data")); err != nil {
 		return fmt.Errorf("remove the unusable data of %s: %w", s.dir, err)
 	}
+	return s.openOnce(ctx)
+}
+
+func (s *Server) openOnce(ctx context.Context) error {
+	var err error
 	if s.programs, err = findPrograms(s.dir); err != nil {
 		return err
 	}

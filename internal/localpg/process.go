@@ -29,7 +29,7 @@ func (s *Server) run() (*process, error) {
 		return nil, fmt.Errorf("remove the pid file of a dead server: %w", err)
 	}
 	path := filepath.Join(s.dir, "log")
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the private PostgreSQL's log: %w", err)
 	}

@@ -2,7 +2,6 @@ package localpg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,9 +22,6 @@ type programs struct {
 	major int
 }
 
-// errOtherVersion says that the data was made by a version that isn't installed.
-var errOtherVersion = errors.New("made by another version of PostgreSQL")
-
 // findPrograms looks for a server where one may be: $GATEWAY_PG_BIN and nowhere else when it is set; else the PATH,
 // then the places of Debian, Red Hat and Homebrew, the newest first. Data that exists asks for its own version.
 func findPrograms(dir string) (programs, error) {
@@ -43,8 +39,8 @@ func findPrograms(dir string) (programs, error) {
 		}
 	}
 	if len(others) > 0 {
-		return programs{}, fmt.Errorf("the data in %s is of PostgreSQL %d and only %s is installed (%w): install postgresql-%d, or remove the directory to begin anew",
-			dir, want, strings.Join(others, ", "), errOtherVersion, want)
+		return programs{}, fmt.Errorf("the data in %s is of PostgreSQL %d and only %s is installed: install postgresql-%d, or remove the directory to begin anew",
+			dir, want, strings.Join(others, ", "), want)
 	}
 	if bin := os.Getenv("GATEWAY_PG_BIN"); bin != "" {
 		return programs{}, fmt.Errorf("GATEWAY_PG_BIN=%s: %w", bin, ErrNoBinaries)
