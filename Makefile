@@ -1,0 +1,63 @@
+# What a developer runs. `make help` lists it. Needs Go; PostgreSQL's programs are installed when they are missing.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Both modules of go.work. The tools have one of their own.
+packages := ./... ./sdk/go/...
+# A release gives its version: make build VERSION=1.2.3
+VERSION :=
+# Words for the command of `make dev`: make dev ARGS="--data-dir /tmp/try"
+ARGS :=
+
+.PHONY: help
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+
+.PHONY: dev
+dev: build postgres ## Run the gateway on this machine, with a receiver, and send an event through it
+	@exec bin/gateway dev $(ARGS)
+
+.PHONY: smoke
+smoke: build postgres ## The same without a hand: passes when the delivery was verified
+	@bin/gateway dev --once
+
+.PHONY: test
+test: postgres ## Run the tests
+	@go test $(packages)
+
+.PHONY: race
+race: postgres ## Run the tests with the race detector
+	@go test -race $(packages)
+
+.PHONY: lint
+lint: bin/staticcheck ## Check the format, go vet, staticcheck
+	@unformatted=$$(gofmt -l cmd internal migrations sdk); \
+	if [[ -n $$unformatted ]]; then echo "run gofmt -w on:" $$unformatted >&2; exit 1; fi
+	@go vet $(packages)
+	@bin/staticcheck $(packages)
+
+.PHONY: generate
+generate: ## Make all generated files anew
+	@go generate $(packages)
+
+.PHONY: sdk-test
+sdk-test: ## Test the Go SDK as its users build it: alone, without the workspace
+	@GOWORK=off go -C sdk/go vet ./...
+	@GOWORK=off go -C sdk/go test ./...
+
+.PHONY: build
+build: ## Build bin/gateway
+	@go build $(if $(VERSION),-ldflags "-X main.release=$(VERSION)") -o bin/gateway ./cmd/gateway
+
+.PHONY: clean
+clean: ## Delete what was built
+	@rm -rf bin
+
+.PHONY: postgres
+postgres:
+	@deploy/install-postgres.sh
+
+bin/staticcheck: tools/go.mod tools/go.sum
+	@GOWORK=off go -C tools build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
