@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Config says where a private server lives and what it is for. The zero value is the server of `gateway dev`.
@@ -40,8 +41,8 @@ var ErrInUse = errors.New("in use")
 
 const (
 	database  = "gateway"
-	superuser = "gateway"
-	port      = "5432" // only names the socket's file
+	superuser = "sallyport" // not "gateway": a schema named as the user is on its search_path, and hides what names no schema
+	port      = "5432"      // only names the socket's file
 
 	startTimeout  = 60 * time.Second // a first start takes 3 s, one after a crash is as long as its WAL
 	orphanTimeout = 10 * time.Second // for the server of a killed process to be gone; it takes 0.1 s
@@ -149,6 +150,10 @@ func (s *Server) ready(ctx context.Context, p *process) error {
 		conn, err := pgx.Connect(ctx, s.urlOf("postgres"))
 		if err == nil {
 			return errors.Join(ensureDatabase(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
+		}
+		var answer *pgconn.PgError
+		if errors.As(err, &answer) && answer.Code != "57P03" { // cannot_connect_now: it is starting
+			return fmt.Errorf("PostgreSQL in %s refuses its own superuser: %w", s.dir, err)
 		}
 		select {
 		case <-p.ended:

@@ -36,11 +36,12 @@ type Listener struct {
 	onConnect []func()
 	listening atomic.Bool
 	ping      time.Duration
+	patience  time.Duration // for the answer to a ping
 }
 
 // NewListener makes a listener on a database; a direct URL, not PgBouncer's in transaction mode. It connects in Run.
 func NewListener(url string, log *slog.Logger) *Listener {
-	return &Listener{url: url, log: log, handlers: map[string][]func(string){}, ping: listenPing}
+	return &Listener{url: url, log: log, handlers: map[string][]func(string){}, ping: listenPing, patience: listenPingTimeout}
 }
 
 // On has a function called with the payload of each notification on a channel.
@@ -66,18 +67,22 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 	prepare(config, Config{ApplicationName: "sallyport listener"})
 	pause := firstReconnect
-	lost := false // and told
+	told := false // of the loss that lasts
 	for {
-		connected, err := l.session(ctx, config, lost)
+		began := time.Now()
+		connected, err := l.session(ctx, config, told)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if connected {
-			pause, lost = firstReconnect, false
+			told = false
 		}
-		if !lost {
-			l.log.Warn("lost the connection for notifications; polling goes on", "error", err)
-			lost = true
+		if connected && time.Since(began) > lastReconnect { // else a server that drops us at once would be hammered
+			pause = firstReconnect
+		}
+		if !told {
+			l.log.Warn("no connection for notifications; polling goes on", "error", err)
+			told = true
 		}
 		select {
 		case <-ctx.Done():
@@ -95,10 +100,11 @@ func (l *Listener) session(ctx context.Context, config *pgx.ConnConfig, again bo
 		return false, explain(config, err)
 	}
 	defer func() {
-		// A broken peer answers no goodbye.
+		// A broken peer answers no goodbye, for which pgx would wait 15 s in a goroutine of its own.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(ctx)
+		_ = conn.PgConn().Conn().Close()
 	}()
 	for _, channel := range l.channels {
 		if _, err := conn.Exec(ctx, `listen `+pgx.Identifier{channel}.Sanitize()); err != nil {
@@ -132,7 +138,7 @@ func (l *Listener) next(ctx context.Context, conn *pgx.Conn) error {
 	if ctx.Err() != nil || !errors.Is(waiting.Err(), context.DeadlineExceeded) || conn.IsClosed() {
 		return fmt.Errorf("wait for a notification: %w", err)
 	}
-	pinging, cancel := context.WithTimeout(ctx, listenPingTimeout)
+	pinging, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
 	if err := conn.Ping(pinging); err != nil {
 		return fmt.Errorf("ping the connection for notifications: %w", err)
