@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const (
@@ -61,10 +62,11 @@ func (l *Listener) Listening() bool { return l.listening.Load() }
 
 // Run listens until its context ends and then returns nil. It returns an error only for a URL that can't be read.
 func (l *Listener) Run(ctx context.Context) error {
-	config, err := pgx.ParseConfig(l.url)
+	parsed, err := pgxpool.ParseConfig(l.url) // the pool's URL, which may hold settings of pools
 	if err != nil {
 		return unreadableURL(err)
 	}
+	config := parsed.ConnConfig
 	prepare(config, Config{ApplicationName: "sallyport listener"})
 	pause := firstReconnect
 	told := false // of the loss that lasts

@@ -151,7 +151,7 @@ func TestListener(t *testing.T) {
 
 	t.Run("ends with its context", func(t *testing.T) {
 		t.Parallel()
-		e := listen(t, postgrestest.NewURL(t), nil)
+		e := listen(t, postgrestest.NewURL(t)+"&pool_max_conns=7", nil) // the pool's URL, as it is
 		next(t, e.connected, "the connection")
 		e.stop()
 		if e.listener.Listening() {
