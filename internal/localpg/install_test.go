@@ -38,7 +38,10 @@ func TestInstallScript(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command("../../deploy/install-postgres.sh")
-			cmd.Env = append(os.Environ(), "GATEWAY_PG_BIN="+c.bin)
+			cmd.Env = os.Environ()
+			if c.bin != "" {
+				cmd.Env = append(cmd.Env, "GATEWAY_PG_BIN="+c.bin)
+			}
 			out, err := cmd.CombinedOutput()
 			var failed *exec.ExitError
 			if err != nil && !errors.As(err, &failed) {
