@@ -122,7 +122,7 @@ func (r *Relay) claimTx(ctx context.Context, tx pgx.Tx) ([]Claimed, error) {
 				(select tenant_id from above where tenant_id is not null limit $1)
 				union all
 				(select tenant_id from below where tenant_id is not null limit $1)
-				limit $1) some
+				limit $1) listed
 		)
 		select e.seq, e.id, e.tenant_id, e.type, e.subject, e.scopes, e.previous_scopes, e.accepted_at
 		from backlog
