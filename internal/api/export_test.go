@@ -1,0 +1,29 @@
+package api
+
+import "errors"
+
+// PostedEvent is what ReadEvent reads.
+type PostedEvent = postedEvent
+
+// ReadEvent is readEvent.
+var ReadEvent = readEvent
+
+// Limits of a posted event.
+const (
+	MaxEventData = maxEventData
+	MaxNesting   = maxNesting
+)
+
+// CodeOf is the code of the problem that an error becomes, and the pointers of its fields.
+func CodeOf(err error) (code string, pointers []string) {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return "", nil
+	}
+	for _, f := range r.fields {
+		if f.Pointer != nil {
+			pointers = append(pointers, *f.Pointer)
+		}
+	}
+	return string(r.code), pointers
+}
