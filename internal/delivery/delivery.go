@@ -38,6 +38,15 @@ const (
 	ReasonInterrupted     = "interrupted"
 )
 
+// What made a delivery's run begin.
+const (
+	TriggerEvent  = "event"
+	TriggerTest   = "test"
+	TriggerRetry  = "retry"
+	TriggerReplay = "replay"
+	TriggerResume = "resume"
+)
+
 // ErrNotFound says that the tenant has no such delivery or attempt.
 var ErrNotFound = errors.New("delivery not found")
 

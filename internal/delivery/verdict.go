@@ -86,7 +86,6 @@ type Progress struct {
 	Deferrals     int
 	Interruptions int           // in a row
 	InternalFor   time.Duration // since the first of the internal errors in a row; 0: there is none
-	Internals     int           // internal errors in a row, as far as this process knows
 	RunAge        time.Duration
 	Schedule      []time.Duration // the endpoint's own; nil: the policy's
 }
@@ -102,15 +101,18 @@ type Verdict struct {
 	Delay   time.Duration // until the next attempt, while the state is open
 	Health  Health
 	Gone    bool // the endpoint is to be disabled, reason gone
+	Died    bool // one more interruption in a row: the process died over it
 }
 
 // Judge decides what an attempt means. It is pure: at is a random number in [0, 1) for the jitter, and now the
 // time that a Retry-After date is measured from.
 func (p Policy) Judge(r egress.Result, before Progress, now time.Time, at float64) Verdict {
-	v := Verdict{Class: classify(r), Reason: r.Reason}
+	v := Verdict{Class: classify(r), Reason: string(r.Reason)}
 	switch {
 	case v.Class == ClassInterrupted:
 		return p.interrupted(v, before, 0)
+	case v.Class == ClassInternal:
+		return p.Internal(v.Reason, before)
 	case v.Class == ClassBlocked:
 		v.Outcome, v.State, v.Because, v.Health, v.Spent = OutcomeRejected, Rejected, ReasonBlocked, HealthBad, true
 		return v
@@ -139,8 +141,10 @@ func (p Policy) Judge(r egress.Result, before Progress, now time.Time, at float6
 // Internal is the verdict on an error of our own: a secret that can't be unsealed, a panic, a spoiled row. It
 // spends no try and says nothing of the endpoint.
 func (p Policy) Internal(reason string, before Progress) Verdict {
+	// Delays that double from the first add up to one less than the next: so the time since the first error in
+	// a row gives the next delay, without a count of them.
 	v := Verdict{Outcome: OutcomeInternal, Class: ClassInternal, Reason: reason, State: openState(before.Tries),
-		Delay: doubling(p.InternalFirst, p.InternalMax, before.Internals)}
+		Delay: min(before.InternalFor+p.InternalFirst, p.InternalMax)}
 	if before.InternalFor+v.Delay > p.InternalFor {
 		v.State, v.Because, v.Delay = Exhausted, ReasonInternal, 0
 		return v
@@ -160,6 +164,7 @@ func (p Policy) interrupted(v Verdict, before Progress, free int) Verdict {
 	if free == 0 {
 		return v
 	}
+	v.Died = true
 	n := before.Interruptions + 1
 	switch {
 	case n >= p.InterruptedLast:
@@ -213,6 +218,8 @@ func classify(r egress.Result) Class {
 		return ClassBlocked
 	case egress.FaultInterrupted:
 		return ClassInterrupted
+	case egress.FaultInternal:
+		return ClassInternal
 	default:
 		return ClassProtocol
 	}
