@@ -102,8 +102,20 @@ func lookAt(text string) error {
 		return malformed("This is the id of a token, not the token, which was shown when it was created.")
 	case len(text) > 7 && strings.EqualFold(text[:7], "bearer "):
 		return malformed("The word Bearer is there twice.")
+	case strings.Count(text, ".") != 2 || strings.ContainsFunc(text, notOfToken):
+		return notJWT()
 	}
 	return nil
+}
+
+// notOfToken finds what base64url has not. The decoder passes over line breaks, so one token could be written in many
+// ways.
+func notOfToken(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
+}
+
+func notJWT() *TokenError {
+	return malformed("It is not a JWT as this gateway issues them: three parts of base64url, separated by dots.")
 }
 
 // parse verifies the signature.
@@ -131,7 +143,7 @@ func (v *verifier) parse(text string, find findKey) (*verified, error) {
 	case keyErr != nil:
 		return nil, keyErr
 	case errors.Is(err, jwt.ErrTokenMalformed):
-		return nil, malformed("It is not a JWT as this gateway issues them: three parts of base64url, separated by dots.")
+		return nil, notJWT()
 	case token != nil && (token.Method == nil || token.Method.Alg() != jwt.SigningMethodEdDSA.Alg()):
 		return nil, malformed("It is not signed with EdDSA, the only algorithm that is accepted.")
 	}
