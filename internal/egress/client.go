@@ -157,17 +157,27 @@ func (c *Client) Post(ctx context.Context, r Request) (res Result) {
 		res.fail(err, true)
 		return res
 	}
+	if !validHeaders(r.Header) {
+		res.fail(errInvalidRequest, false)
+		return res
+	}
 	o := c.post(ctx, &call{target: t, header: r.Header, body: r.Body, deadline: began.Add(timeout)}, &res.Phases)
 	if o.sent {
 		res.Sent = SentYes
 	}
 	res.Phases.FirstByte = o.firstByte
 	if !o.answered {
-		res.fail(o.err, ctx.Err() != nil)
+		res.fail(o.err, over(ctx))
 		return res
 	}
 	res.Status, res.Header, res.Body, res.Truncated = o.status, o.header, o.body, o.truncated
 	return res
+}
+
+// over tells that ctx has ended, or is about to: a dialer that knows its deadline may be a moment ahead of it.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // fail says what went wrong, in the closed sets.
@@ -205,7 +215,7 @@ func (c *Client) post(ctx context.Context, call *call, phases *Phases) outcome {
 		}
 		o := conn.exchange(ctx, call)
 		c.pool.put(conn, o.reusable)
-		if o.answered || o.sent || !reused || ctx.Err() != nil || !time.Now().Before(call.deadline) || errors.Is(o.err, errInvalidRequest) {
+		if o.answered || o.sent || !reused || over(ctx) || !time.Now().Before(call.deadline) {
 			return o
 		}
 	}

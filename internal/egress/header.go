@@ -33,6 +33,17 @@ func ValidHeader(name, value string) bool {
 	return httpguts.ValidHeaderFieldName(name) && httpguts.ValidHeaderFieldValue(value)
 }
 
+func validHeaders(h http.Header) bool {
+	for name, values := range h {
+		for _, value := range values {
+			if !ValidHeader(name, value) && !ReservedHeader(name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // keep returns the headers of an answer that are stored, one value each, cut to a bound and free of bytes
 // that a database or a terminal would choke on.
 func keep(all http.Header) http.Header {

@@ -97,9 +97,7 @@ func (h *http1) reserve() bool {
 func (h *http1) exchange(ctx context.Context, c *call) (o outcome) {
 	w := h.buffers.works.Get().(*work)
 	defer h.buffers.put(w)
-	if err := w.compose(c); err != nil {
-		return failed(stepPrepare, err, false)
-	}
+	w.compose(c)
 	_ = h.sock.SetDeadline(c.deadline)
 	stop := context.AfterFunc(ctx, func() { _ = h.sock.SetDeadline(past) })
 
@@ -112,7 +110,7 @@ func (h *http1) exchange(ctx context.Context, c *call) (o outcome) {
 	}
 	// A write that failed half-way may have an answer all the same: a receiver may answer and close before it
 	// has read everything.
-	resp, firstByte, readErr := h.readAnswer(w)
+	resp, firstByte, readErr := w.readAnswer()
 	if pending != nil {
 		err = h.finish(pending)
 	}
@@ -163,7 +161,7 @@ func (h *http1) finish(pending chan error) error {
 }
 
 // readAnswer reads up to the end of the final answer's header. The body is left to be read.
-func (h *http1) readAnswer(w *work) (resp *http.Response, firstByte time.Time, err error) {
+func (w *work) readAnswer() (resp *http.Response, firstByte time.Time, err error) {
 	if _, err := w.in.Peek(1); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errNoAnswer
@@ -241,7 +239,7 @@ func (h *http1) readBody(ctx context.Context, o *outcome, resp *http.Response, d
 }
 
 // compose writes the request's head into w.out: only here is it decided where a request ends.
-func (w *work) compose(c *call) error {
+func (w *work) compose(c *call) {
 	b := append(w.out[:0], "POST "...)
 	b = append(b, c.target.url.RequestURI()...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
@@ -256,9 +254,6 @@ func (w *work) compose(c *call) error {
 			continue
 		}
 		for _, value := range c.header[name] {
-			if !ValidHeader(name, value) {
-				return errInvalidRequest
-			}
 			b = append(b, name...)
 			b = append(b, ": "...)
 			b = append(b, value...)
@@ -271,5 +266,4 @@ func (w *work) compose(c *call) error {
 	b = append(b, "Accept-Encoding: identity\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(c.body)), 10)
 	w.out = append(b, "\r\n\r\n"...)
-	return nil
 }

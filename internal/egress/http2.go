@@ -87,11 +87,7 @@ func (h *http2) close()        { _ = h.conn.Close() }
 
 // exchange sends a request on a stream of its own and reads the answer.
 func (h *http2) exchange(ctx context.Context, c *call) (o outcome) {
-	req, err := h.compose(c)
-	if err != nil {
-		h.conn.Release()
-		return failed(stepPrepare, err, false)
-	}
+	req := newRequest(c)
 	f := &flight{conn: h.conn, sock: h.sock, began: time.Now()}
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -130,19 +126,13 @@ func (h *http2) exchange(ctx context.Context, c *call) (o outcome) {
 	return o
 }
 
-func (h *http2) compose(c *call) (*http.Request, error) {
+func newRequest(c *call) *http.Request {
 	header := make(http.Header, len(c.header)+2)
 	header["User-Agent"] = []string{defaultUserAgent}
 	for name, values := range c.header {
-		if ReservedHeader(name) {
-			continue
+		if !ReservedHeader(name) {
+			header[name] = values
 		}
-		for _, value := range values {
-			if !ValidHeader(name, value) {
-				return nil, errInvalidRequest
-			}
-		}
-		header[name] = values
 	}
 	header["Accept-Encoding"] = []string{"identity"}
 	req := &http.Request{
@@ -153,7 +143,7 @@ func (h *http2) compose(c *call) (*http.Request, error) {
 	if len(c.body) > 0 {
 		req.Body = io.NopCloser(bytes.NewReader(c.body))
 	}
-	return req, nil
+	return req
 }
 
 // flight watches one request on an HTTP/2 connection.
