@@ -45,12 +45,12 @@ const (
 // Keyring seals with its first key and opens with any of them. It may be used by many goroutines at once, and prints
 // without its keys.
 type Keyring struct {
-	keys []*ringKey // pointers: see Secret
+	keys []*ringKey
 }
 
 type ringKey struct {
 	id  string
-	key []byte
+	key func() []byte // see Secret
 }
 
 // ParseKeyring reads the keys of a ring: "id:key" or, while keys are being changed, "new:key,old:key". The first one
@@ -100,7 +100,7 @@ func parseEntry(entry string) (*ringKey, error) {
 	if strings.Trim(string(key), string(key[:1])) == "" { // a placeholder that was never filled in
 		return nil, errUniform
 	}
-	return &ringKey{id: id, key: key}, nil
+	return &ringKey{id: id, key: func() []byte { return key }}, nil
 }
 
 func validKeyID(id string) bool {
@@ -201,7 +201,7 @@ func (k *Keyring) find(id string) *ringKey {
 
 // derive makes the cipher of one seal. It puts the nonce in front of the ciphertext itself.
 func (k *ringKey) derive(salt []byte) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, k.key, salt, sealInfo, sealKey)
+	key, err := hkdf.Key(sha256.New, k.key(), salt, sealInfo, sealKey)
 	if err != nil {
 		return nil, err
 	}

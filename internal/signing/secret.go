@@ -33,11 +33,12 @@ var ErrMalformedSecret = errors.New("malformed secret")
 // Secret is the key that an endpoint and its receiver share. It prints as "[redacted]" everywhere; only Text tells
 // it. Two secrets are compared with Equal: the type does not allow ==. The zero value is no secret.
 type Secret struct {
-	_ [0]func() // == would compare addresses
-	// fmt does not call the methods of an unexported field, but it prints a pointer below the top as an address:
-	// so a Secret inside another package's struct is safe, too.
-	key *[]byte
+	// fmt does not call the methods of a Secret in an unexported field, and prints bytes down to the last pointer;
+	// but of a function it prints the address.
+	key func() []byte
 }
+
+func holding(key []byte) Secret { return Secret{key: func() []byte { return key }} }
 
 // NewSecret makes a secret of 32 random bytes.
 func NewSecret() (Secret, error) {
@@ -45,7 +46,7 @@ func NewSecret() (Secret, error) {
 	if _, err := rand.Read(key); err != nil {
 		return Secret{}, fmt.Errorf("make a secret: %w", err)
 	}
-	return Secret{key: &key}, nil
+	return holding(key), nil
 }
 
 // ParseSecret reads a secret as it is shown to people: whsec_ and the base64 of 24 to 64 bytes. It accepts the one
@@ -63,7 +64,7 @@ func ParseSecret(text string) (Secret, error) {
 	if len(key) < minSecret || len(key) > maxSecret {
 		return Secret{}, fmt.Errorf("%w: it holds %d bytes, and must hold %d to %d", ErrMalformedSecret, len(key), minSecret, maxSecret)
 	}
-	return Secret{key: &key}, nil
+	return holding(key), nil
 }
 
 // What can be wrong with base64. None of them repeats the text, which may be most of a key.
@@ -98,7 +99,7 @@ func (s Secret) Text() string {
 	if s.IsZero() {
 		return ""
 	}
-	return secretPrefix + base64.StdEncoding.EncodeToString(*s.key)
+	return secretPrefix + base64.StdEncoding.EncodeToString(s.key())
 }
 
 // fingerprintLabel keeps a fingerprint from being the beginning of any other hash of the same bytes.
@@ -111,7 +112,7 @@ func (s Secret) Fingerprint() string {
 	if s.IsZero() {
 		return ""
 	}
-	sum := sha256.Sum256(append([]byte(fingerprintLabel), *s.key...))
+	sum := sha256.Sum256(append([]byte(fingerprintLabel), s.key()...))
 	return hex.EncodeToString(sum[:4])
 }
 
@@ -123,7 +124,7 @@ func (s Secret) Equal(other Secret) bool {
 	if s.IsZero() || other.IsZero() {
 		return s.IsZero() && other.IsZero()
 	}
-	return subtle.ConstantTimeCompare(*s.key, *other.key) == 1
+	return subtle.ConstantTimeCompare(s.key(), other.key()) == 1
 }
 
 // String hides the secret; the zero value prints as nothing.

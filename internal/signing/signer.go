@@ -45,7 +45,7 @@ func NewSigner(secrets ...Secret) (*Signer, error) {
 		if secret.IsZero() {
 			return nil, fmt.Errorf("%w: number %d of %d is empty", ErrNoSecret, i+1, len(secrets))
 		}
-		keys[i] = *secret.key
+		keys[i] = secret.key()
 	}
 	s := &Signer{secrets: len(secrets)}
 	s.states.New = func() any {
