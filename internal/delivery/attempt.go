@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/sallyport-dev/sallyport/internal/egress"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
@@ -50,8 +51,8 @@ func (r *Runner) attempt(ctx context.Context, g *grant) (res result) {
 	case err != nil && ctx.Err() != nil:
 		return r.judge(g, egress.Result{Fault: egress.FaultInterrupted})
 	case errors.Is(err, endpoint.ErrNotFound):
-		// Deleted, or changed since the grant; the job's next ring sees which.
-		return g.spoil(r.policy, "endpoint_changed")
+		return result{grant: g, sent: SentNo, elapsed: time.Since(g.granted), verdict: Verdict{
+			Outcome: OutcomeInternal, Class: ClassInternal, Reason: ReasonEndpointDeleted, State: Cancelled, Because: ReasonEndpointDeleted}}
 	case err != nil:
 		r.log.Error("an endpoint can't be used", "error", err, "endpoint_id", g.key.EndpointID)
 		return g.spoil(r.policy, "endpoint_unreadable")
@@ -70,7 +71,10 @@ func (r *Runner) attempt(ctx context.Context, g *grant) (res result) {
 	}
 	now := time.Now()
 	body := g.message.body()
-	trace := traceParent(g.traceFrom)
+	trace := ""
+	if target.TraceParent {
+		trace = traceParent(g.traceFrom)
+	}
 	sent = true
 	res = r.judge(g, r.client.Post(ctx, egress.Request{
 		URL: target.URL, Body: body, Timeout: target.Timeout,
@@ -78,6 +82,12 @@ func (r *Runner) attempt(ctx context.Context, g *grant) (res result) {
 	}))
 	res.trace = trace
 	return res
+}
+
+// disableTx disables an endpoint that has said it is gone.
+func (r *Runner) disableTx(ctx context.Context, tx pgx.Tx, tenantID, endpointID uuid.UUID) error {
+	_, err := r.endpoints.DisableTx(ctx, tx, tenantID, endpointID, endpoint.ReasonGone, "gateway")
+	return err
 }
 
 // judge turns what the client met into a result, and logs the attempt.

@@ -77,7 +77,8 @@ type Dispatcher struct {
 func NewDispatcher(db *pgxpool.Pool, runner *Runner, cfg DispatcherConfig, log *slog.Logger) *Dispatcher {
 	cfg = cfg.withDefaults()
 	return &Dispatcher{
-		cfg: cfg, store: &store{db: db, process: cfg.Process, margin: cfg.Margin}, run: runner, log: log,
+		cfg: cfg, run: runner, log: log,
+		store: &store{db: db, process: cfg.Process, margin: cfg.Margin, disable: runner.disableTx},
 		wake:  make(chan struct{}, 1),
 		fills: make(map[uuid.UUID]uuid.UUID), rings: make(map[Key]*ring), hand: make(map[Key]*grant),
 	}
@@ -145,8 +146,7 @@ func (d *Dispatcher) turn(ctx, attempts context.Context, wg *sync.WaitGroup) int
 	if more {
 		defer d.poke()
 	}
-	// A batch that has begun is ended, whatever becomes of ctx; the pool's statement timeout bounds it.
-	out, err := d.store.recordAndGrant(context.WithoutCancel(ctx), &b)
+	out, err := d.commit(ctx, &b)
 	if err != nil {
 		d.failed(ctx, b, err)
 		return 0
@@ -161,6 +161,14 @@ func (d *Dispatcher) turn(ctx, attempts context.Context, wg *sync.WaitGroup) int
 	}
 	d.mend(ctx)
 	return len(b.results)
+}
+
+// commit ends a batch that has begun, whatever becomes of ctx, but in bounded time: a server that stands still
+// enforces no timeout of its own.
+func (d *Dispatcher) commit(ctx context.Context, b *bundle) (done, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+	defer cancel()
+	return d.store.recordAndGrant(ctx, b)
 }
 
 // take removes the next batch from what waits.
@@ -270,6 +278,9 @@ func (d *Dispatcher) failed(ctx context.Context, b bundle, err error) {
 // giveUp is how often a result is tried that the database refuses for what it holds.
 const giveUp = 3
 
+// commitTime bounds one batch: many times what it takes, and less than a lease's margin.
+const commitTime = 8 * time.Second
+
 // recordAgain is how long a failed batch waits. Results keep until then: an attempt that was made is recorded.
 const recordAgain = 200 * time.Millisecond
 
@@ -277,7 +288,7 @@ const recordAgain = 200 * time.Millisecond
 func (d *Dispatcher) oneByOne(ctx context.Context, results []result) {
 	for i := range results {
 		one := bundle{results: results[i : i+1]}
-		out, err := d.store.recordAndGrant(context.WithoutCancel(ctx), &one)
+		out, err := d.commit(ctx, &one)
 		if err == nil {
 			d.settle(&one, &out)
 			continue
@@ -358,7 +369,7 @@ func (d *Dispatcher) drain(ctx context.Context, cut context.CancelFunc, wg *sync
 			if len(b.results) == 0 {
 				break
 			}
-			out, err := d.store.recordAndGrant(context.WithoutCancel(ctx), &b)
+			out, err := d.commit(ctx, &b)
 			if err != nil {
 				d.failed(context.WithoutCancel(ctx), b, err)
 				if last != nil {

@@ -11,8 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/sallyport-dev/sallyport/internal/endpoint"
 )
 
 // store is the dispatcher's side of the database.
@@ -23,6 +21,15 @@ type store struct {
 	process uuid.UUID
 	margin  time.Duration
 	policy  Policy
+	// disable ends an endpoint that answered 410, in the transaction that records it.
+	disable func(ctx context.Context, tx pgx.Tx, tenantID, endpointID uuid.UUID) error
+}
+
+// PlannerSettings are the runtime parameters of a dispatcher's pool: a plan goes by indexes, and is made once.
+func PlannerSettings() map[string]string {
+	return map[string]string{
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "plan_cache_mode": "force_generic_plan",
+	}
 }
 
 // bundle is what one transaction records and grants.
@@ -87,7 +94,7 @@ func (s *store) recordAndGrant(ctx context.Context, b *bundle) (done, error) {
 				return err
 			}
 			for _, g := range gone {
-				if err := endpoint.DisableTx(ctx, tx, g.tenantID, g.key.EndpointID, endpoint.DisabledGone, "gateway"); err != nil {
+				if err := s.disable(ctx, tx, g.tenantID, g.key.EndpointID); err != nil {
 					return err
 				}
 			}

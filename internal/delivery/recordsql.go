@@ -102,7 +102,7 @@ leased as (
 ),
 counted as (
 	update gateway.endpoint_state s
-	set in_flight = s.in_flight - c.freed + c.granted,
+	set in_flight = greatest(s.in_flight - c.freed + c.granted, 0), -- a wrong count must not stop a record; it is recounted
 		failing_since = case c.verdict when 'good' then null when 'bad' then coalesce(s.failing_since, statement_timestamp()) else s.failing_since end,
 		failures = case c.verdict when 'good' then 0 when 'bad' then s.failures + c.failures else s.failures end,
 		last_class = case when c.verdict = '' then s.last_class else c.class end,

@@ -14,6 +14,10 @@ const RiverVersion = "v0.51.2"
 // since River's scheduler locks many jobs in its own order: waiting for it could be a deadlock. A job that was
 // skipped rings once more and finds its delivery ended, leased or early.
 //
+// A job due within five seconds is available with its time still to come, as River itself does with a short snooze:
+// workers fetch it by their poll. Later ones wait for River's scheduler, which looks five seconds ahead each five
+// seconds.
+//
 // attempt stays below max_attempts while the job may still be fetched: fetching adds one, and the table refuses
 // more than max_attempts.
 const settleJobs = `
@@ -33,7 +37,7 @@ job_set as (
 			when job.state = 'exhausted' then 'discarded'
 			when job.state = 'rejected' then 'cancelled'
 			when job.next_attempt_at is null then 'completed'
-			when job.next_attempt_at <= statement_timestamp() then 'available'
+			when job.next_attempt_at <= statement_timestamp() + interval '5 seconds' then 'available'
 			when job.spent then 'retryable'
 			else 'scheduled' end)::river.river_job_state,
 		attempt = case when job.spent then least(j.attempt + 1, j.max_attempts - 1) else j.attempt end,
