@@ -33,8 +33,8 @@ func awayCode(code string) bool {
 	switch code {
 	case "25006", // read_only_sql_transaction: a standby, or a disk that is kept from filling up
 		"40001", "40P01", // serialization_failure, deadlock_detected: after it was tried again
-		"55P03", // lock_not_available: within lock_timeout
-		"57014", // query_canceled: by statement_timeout
+		"55P03",                            // lock_not_available: within lock_timeout
+		"57014",                            // query_canceled: by statement_timeout
 		"57P01", "57P02", "57P03", "57P05": // shutting down, crashed, starting up, idle for too long
 		return true
 	}
