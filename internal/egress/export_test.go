@@ -40,7 +40,7 @@ func ReadAnswer(r io.Reader) (status int, header http.Header, body []byte, err e
 }
 
 // The steps at which an error can come.
-var (
+const (
 	StepResolve = stepResolve
 	StepConnect = stepConnect
 	StepTLS     = stepTLS
@@ -48,4 +48,10 @@ var (
 	StepRead    = stepRead
 )
 
-var Diagnose = diagnose
+// Step is how far a Post had come.
+type Step = step
+
+// Diagnose maps an error to the closed sets.
+func Diagnose(at Step, err error, interrupted bool) (Fault, Reason) {
+	return diagnose(at, err, interrupted)
+}

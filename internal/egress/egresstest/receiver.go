@@ -230,6 +230,9 @@ func (l logged) Read(p []byte) (int, error) {
 // is logged.
 func (c *Conn) Stream() net.Conn { return loggedConn{c.stream, c.in} }
 
+// Raw is the connection as it is, for scripts that log nothing.
+func (c *Conn) Raw() net.Conn { return c.stream }
+
 type loggedConn struct {
 	net.Conn
 	in *bufio.Reader
