@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
-	"strings"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,11 +36,11 @@ type streamError struct {
 func (e streamError) Error() string { return "stream error" }
 
 // isHTTP2Violation tells that the client closed an HTTP/2 connection since the peer broke its rules. net/http
-// has no exported type for it: this is the one place that goes by an error's text. Without a match the fault
-// reads "closed", which is true as well.
+// exports no type for that error, which is a bare error code: it goes by its kind, as errors.As does for a
+// streamError. Without a match the fault reads "closed", which is true as well.
 func isHTTP2Violation(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
-		if strings.HasPrefix(err.Error(), "connection error: ") {
+		if reflect.TypeOf(err).Kind() == reflect.Uint32 {
 			return true
 		}
 	}
