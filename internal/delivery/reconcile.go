@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/sallyport-dev/sallyport/internal/outbox"
 	"github.com/sallyport-dev/sallyport/internal/postgres"
 )
 
@@ -23,6 +24,11 @@ type ReconcileArgs struct{}
 
 // Kind is the job's name in River.
 func (ReconcileArgs) Kind() string { return "deliveries.reconcile" }
+
+// InsertOpts puts the job into the queue of periodic work.
+func (ReconcileArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: outbox.MaintenanceQueue, MaxAttempts: 1}
+}
 
 // Reconciler is the last net: it repairs what a lost job, a lost lease or a lost count left behind. On a healthy
 // gateway it finds nothing.
@@ -102,7 +108,8 @@ func (r *Reconciler) replaceJobs(ctx context.Context, client *river.Client[pgx.T
 	n := 0
 	err := pgx.BeginFunc(ctx, r.store.db, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
-			select d.event_id, d.endpoint_id, d.tenant_id, d.tries, e.schedule
+			select d.event_id, d.endpoint_id, d.tenant_id, d.tries, e.schedule,
+				exists (select 1 from river.river_job j where j.id = d.job_id and j.state = 'discarded')
 			from gateway.line l
 			join gateway.deliveries d on d.event_id = l.event_id and d.endpoint_id = l.endpoint_id and d.tenant_id = l.tenant_id
 			join gateway.endpoints e on e.id = d.endpoint_id and e.tenant_id = d.tenant_id
@@ -118,7 +125,10 @@ func (r *Reconciler) replaceJobs(ctx context.Context, client *river.Client[pgx.T
 		var event, endpoint, tenant uuid.UUID
 		var tries int
 		var schedule []int32
-		_, err = pgx.ForEachRow(rows, []any{&event, &endpoint, &tenant, &tries, &schedule}, func() error {
+		var discarded bool
+		var discards []bool
+		_, err = pgx.ForEachRow(rows, []any{&event, &endpoint, &tenant, &tries, &schedule, &discarded}, func() error {
+			discards = append(discards, discarded)
 			events, endpoints, tenants = append(events, event), append(endpoints, endpoint), append(tenants, tenant)
 			left := r.store.policy.Tries(seconds(schedule)) - tries
 			params = append(params, river.InsertManyParams{Args: Args{EventID: event, EndpointID: endpoint},
@@ -137,10 +147,24 @@ func (r *Reconciler) replaceJobs(ctx context.Context, client *river.Client[pgx.T
 			ids[i] = made[i].Job.ID
 		}
 		n = len(ids)
+		// What River gave up on is an error of our own, and has its row: nothing was sent for it.
 		_, err = tx.Exec(ctx, `
-			update gateway.deliveries d set job_id = n.job_id
-			from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[]) n(event_id, endpoint_id, tenant_id, job_id)
-			where d.event_id = n.event_id and d.endpoint_id = n.endpoint_id and d.tenant_id = n.tenant_id`, events, endpoints, tenants, ids)
+			with n as (
+				select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bool[]) n(event_id, endpoint_id, tenant_id, job_id, discarded)
+			),
+			moved as (
+				update gateway.deliveries d
+				set job_id = n.job_id,
+					attempts = d.attempts + n.discarded::int,
+					last_class = case when n.discarded then 'internal' else d.last_class end,
+					internal_since = case when n.discarded then coalesce(d.internal_since, statement_timestamp()) else d.internal_since end
+				from n
+				where d.event_id = n.event_id and d.endpoint_id = n.endpoint_id and d.tenant_id = n.tenant_id
+				returning d.event_id, d.endpoint_id, d.tenant_id, d.attempts, d.trigger, n.discarded
+			)
+			insert into gateway.attempts (event_id, endpoint_id, number, id, tenant_id, process_id, trigger, outcome, class, reason, sent, started_at)
+			select event_id, endpoint_id, attempts, gateway.uuid_v7_beside(event_id), tenant_id, $6, trigger, 'internal', 'internal', 'job_discarded', 'no', statement_timestamp()
+			from moved where discarded`, events, endpoints, tenants, ids, discards, uuid.Nil)
 		return err
 	})
 	if err != nil {
@@ -205,6 +229,11 @@ type PartitionsArgs struct{}
 
 // Kind is the job's name in River.
 func (PartitionsArgs) Kind() string { return "deliveries.partitions" }
+
+// InsertOpts puts the job into the queue of periodic work.
+func (PartitionsArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: outbox.MaintenanceQueue}
+}
 
 // partitionsAhead is how many days have partitions: yesterday, for what is fanned out after midnight, today, and
 // a week.

@@ -188,6 +188,7 @@ func (b *bundle) args(s *store) ([]any, error) {
 		deferrals, interruptions   = make([]int16, n), make([]int16, n)
 		internals, delays          = make([]bool, n), make([]*time.Duration, n)
 		traces, triggers           = make([]*string, n), make([]string, n)
+		healths                    = make([]string, n)
 	)
 	for i := range b.results {
 		r := &b.results[i]
@@ -229,49 +230,16 @@ func (b *bundle) args(s *store) ([]any, error) {
 		}
 		heads[i] = head
 		traces[i], triggers[i] = text(r.trace), g.trigger
+		if g.trigger != TriggerTest {
+			healths[i] = string(v.Health)
+		}
 	}
-	health := b.health()
 	return []any{
-		s.process, s.margin, b.slots, health.endpoints, health.verdicts, health.failures, health.classes,
+		s.process, s.margin, b.slots, b.ids(),
 		events, endpoints, tenants, numbers, tries, outcomes, classes, reasons, sents, statuses, elapsed,
 		dns, connect, tls, firstByte, total, reused, protocols, heads, bodies, cuts,
-		states, becauses, deferrals, interruptions, internals, delays, traces, triggers,
+		states, becauses, deferrals, interruptions, internals, delays, traces, triggers, healths,
 	}, nil
-}
-
-// healths is what a batch says of each of its endpoints: the last word on it counts.
-type healths struct {
-	endpoints []uuid.UUID
-	verdicts  []string // good, bad or empty
-	failures  []int32  // after the last success of the batch
-	classes   []string
-}
-
-func (b *bundle) health() healths {
-	h := healths{endpoints: b.ids()}
-	at := make(map[uuid.UUID]int, len(h.endpoints))
-	for i, id := range h.endpoints {
-		at[id] = i
-	}
-	h.verdicts, h.failures, h.classes = make([]string, len(at)), make([]int32, len(at)), make([]string, len(at))
-	for i := range b.results {
-		r := &b.results[i]
-		if r.grant.trigger == TriggerTest {
-			continue
-		}
-		k := at[r.grant.key.EndpointID]
-		switch r.verdict.Health {
-		case HealthGood:
-			h.verdicts[k], h.failures[k] = "good", 0
-		case HealthBad:
-			h.verdicts[k] = "bad"
-			h.failures[k]++
-		default:
-			continue
-		}
-		h.classes[k] = string(r.verdict.Class)
-	}
-	return h
 }
 
 func encodeHeader(h http.Header) (*string, error) {

@@ -12,13 +12,13 @@ package delivery
 // are due later, or its caller looks again.
 const recordAndGrant = `
 with r as (
-	select * from unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::int[], $12::smallint[], $13::text[], $14::text[],
-		$15::text[], $16::text[], $17::smallint[], $18::interval[], $19::int[], $20::int[], $21::int[], $22::int[],
-		$23::int[], $24::bool[], $25::text[], $26::text[], $27::bytea[], $28::bool[], $29::text[], $30::text[],
-		$31::smallint[], $32::smallint[], $33::bool[], $34::interval[], $35::text[], $36::text[])
+	select * from unnest($5::uuid[], $6::uuid[], $7::uuid[], $8::int[], $9::smallint[], $10::text[], $11::text[],
+		$12::text[], $13::text[], $14::smallint[], $15::interval[], $16::int[], $17::int[], $18::int[], $19::int[],
+		$20::int[], $21::bool[], $22::text[], $23::text[], $24::bytea[], $25::bool[], $26::text[], $27::text[],
+		$28::smallint[], $29::smallint[], $30::bool[], $31::interval[], $32::text[], $33::text[], $34::text[])
 		with ordinality as r(event_id, endpoint_id, tenant_id, number, try, outcome, class, reason, sent, status,
 		elapsed, dns_us, connect_us, tls_us, first_byte_us, total_us, reused, protocol, head, body, cut, state, because,
-		deferrals, interruptions, internal, delay, trace, trigger, ord)
+		deferrals, interruptions, internal, delay, trace, trigger, health, ord)
 ),
 freed as (
 	delete from gateway.leases l using r
@@ -104,13 +104,18 @@ counted as (
 	update gateway.endpoint_state s
 	set in_flight = greatest(s.in_flight - c.freed + c.granted, 0), -- a wrong count must not stop a record; it is recounted
 		failing_since = case c.verdict when 'good' then null when 'bad' then coalesce(s.failing_since, statement_timestamp()) else s.failing_since end,
-		failures = case c.verdict when 'good' then 0 when 'bad' then s.failures + c.failures else s.failures end,
+		failures = case c.verdict when '' then s.failures when 'good' then 0 else c.failures + case when c.mended then 0 else s.failures end end,
 		last_class = case when c.verdict = '' then s.last_class else c.class end,
 		last_failure_at = case c.verdict when 'bad' then statement_timestamp() else s.last_failure_at end,
 		last_success_at = case c.verdict when 'good' then statement_timestamp() else s.last_success_at end
-	from (select h.*, (select count(*) from freed f where f.endpoint_id = h.endpoint_id) as freed,
-		(select count(*) from granted g where g.endpoint_id = h.endpoint_id) as granted
-		from unnest($4::uuid[], $5::text[], $6::int[], $7::text[]) h(endpoint_id, verdict, failures, class)) c
+	from (select e.id as endpoint_id, coalesce(last.health, '') as verdict, last.class,
+			(select count(*) from freed f where f.endpoint_id = e.id) as freed,
+			(select count(*) from granted g where g.endpoint_id = e.id) as granted,
+			(select count(*) from freed f where f.endpoint_id = e.id and f.health = 'bad' and f.ord >
+				(select coalesce(max(ord), 0) from freed f where f.endpoint_id = e.id and f.health = 'good')) as failures,
+			exists (select 1 from freed f where f.endpoint_id = e.id and f.health = 'good') as mended
+		from unnest($4::uuid[]) e(id)
+		left join lateral (select f.health, f.class from freed f where f.endpoint_id = e.id and f.health <> '' order by f.ord desc limit 1) last on true) c
 	-- A chain of successes changes nothing but the time of the last one, which is kept to ten seconds.
 	where s.endpoint_id = c.endpoint_id and (c.freed <> c.granted or c.verdict = 'bad' or c.verdict = 'good'
 		and (s.failing_since is not null or s.last_success_at is null or s.last_success_at < statement_timestamp() - interval '10 seconds'))

@@ -76,6 +76,7 @@ type options struct {
 	noHandOver bool // as where relay and worker are different processes
 	noRelay    bool
 	noWorkers  bool
+	noHeart    bool
 	deadAfter  time.Duration
 	net        time.Duration
 }
@@ -127,7 +128,7 @@ func (in *installation) start(t *testing.T, o options) *process {
 		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
 	}
 	if !o.noWorkers {
-		config.Queues = map[string]river.QueueConfig{delivery.Queue: {MaxWorkers: 200}, "maintenance": {MaxWorkers: 4}}
+		config.Queues = map[string]river.QueueConfig{delivery.Queue: {MaxWorkers: 200}, outbox.MaintenanceQueue: {MaxWorkers: 4}}
 	}
 	p.client, err = river.NewClient(riverpgxv5.New(in.db), config)
 	if err != nil {
@@ -142,7 +143,9 @@ func (in *installation) start(t *testing.T, o options) *process {
 	heart := delivery.NewProcess(in.dispatch, delivery.ProcessConfig{ID: p.id, Roles: []string{"worker"}, Policy: policy,
 		Heartbeat: 50 * time.Millisecond, DeadAfter: cmpOr(o.deadAfter, 10*time.Second), TakenOver: p.dispatcher.Look}, log)
 
-	p.run(t, "heart", heart.Run)
+	if !o.noHeart {
+		p.run(t, "heart", heart.Run)
+	}
 	if !o.noWorkers {
 		p.run(t, "dispatcher", p.dispatcher.Run)
 		p.run(t, "river", func(ctx context.Context) error {

@@ -44,13 +44,13 @@ const (
 )
 
 // Health is what an attempt says of its endpoint.
-type Health int
+type Health string
 
 // Only what the receiver or the network did counts; never our own errors, nor a deferral.
 const (
-	HealthUntouched Health = iota
-	HealthGood
-	HealthBad
+	HealthUntouched Health = ""
+	HealthGood      Health = "good"
+	HealthBad       Health = "bad"
 )
 
 // Policy is what the verdict goes by.
