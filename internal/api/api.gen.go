@@ -18,19 +18,19 @@ import (
 
 // Defines values for AttemptSent.
 const (
-	No      AttemptSent = "no"
-	Unknown AttemptSent = "unknown"
-	Yes     AttemptSent = "yes"
+	AttemptSentNo      AttemptSent = "no"
+	AttemptSentUnknown AttemptSent = "unknown"
+	AttemptSentYes     AttemptSent = "yes"
 )
 
 // Valid indicates whether the value is a known member of the AttemptSent enum.
 func (e AttemptSent) Valid() bool {
 	switch e {
-	case No:
+	case AttemptSentNo:
 		return true
-	case Unknown:
+	case AttemptSentUnknown:
 		return true
-	case Yes:
+	case AttemptSentYes:
 		return true
 	default:
 		return false
@@ -123,16 +123,16 @@ func (e AttemptOutcome) Valid() bool {
 
 // Defines values for AttemptResponseBodyEncoding.
 const (
-	Base64 AttemptResponseBodyEncoding = "base64"
-	Text   AttemptResponseBodyEncoding = "text"
+	AttemptResponseBodyEncodingBase64 AttemptResponseBodyEncoding = "base64"
+	AttemptResponseBodyEncodingText   AttemptResponseBodyEncoding = "text"
 )
 
 // Valid indicates whether the value is a known member of the AttemptResponseBodyEncoding enum.
 func (e AttemptResponseBodyEncoding) Valid() bool {
 	switch e {
-	case Base64:
+	case AttemptResponseBodyEncodingBase64:
 		return true
-	case Text:
+	case AttemptResponseBodyEncodingText:
 		return true
 	default:
 		return false
@@ -216,19 +216,19 @@ func (e EndpointHealthStatus) Valid() bool {
 
 // Defines values for EndpointState.
 const (
-	Disabled EndpointState = "disabled"
-	Enabled  EndpointState = "enabled"
-	Paused   EndpointState = "paused"
+	EndpointStateDisabled EndpointState = "disabled"
+	EndpointStateEnabled  EndpointState = "enabled"
+	EndpointStatePaused   EndpointState = "paused"
 )
 
 // Valid indicates whether the value is a known member of the EndpointState enum.
 func (e EndpointState) Valid() bool {
 	switch e {
-	case Disabled:
+	case EndpointStateDisabled:
 		return true
-	case Enabled:
+	case EndpointStateEnabled:
 		return true
-	case Paused:
+	case EndpointStatePaused:
 		return true
 	default:
 		return false
@@ -276,16 +276,16 @@ func (e HealthStatus) Valid() bool {
 
 // Defines values for TenantState.
 const (
-	Active    TenantState = "active"
-	Suspended TenantState = "suspended"
+	TenantStateActive    TenantState = "active"
+	TenantStateSuspended TenantState = "suspended"
 )
 
 // Valid indicates whether the value is a known member of the TenantState enum.
 func (e TenantState) Valid() bool {
 	switch e {
-	case Active:
+	case TenantStateActive:
 		return true
-	case Suspended:
+	case TenantStateSuspended:
 		return true
 	default:
 		return false
@@ -294,25 +294,25 @@ func (e TenantState) Valid() bool {
 
 // Defines values for TokenRole.
 const (
-	Manager   TokenRole = "manager"
-	Owner     TokenRole = "owner"
-	Publisher TokenRole = "publisher"
-	Support   TokenRole = "support"
-	Viewer    TokenRole = "viewer"
+	TokenRoleManager   TokenRole = "manager"
+	TokenRoleOwner     TokenRole = "owner"
+	TokenRolePublisher TokenRole = "publisher"
+	TokenRoleSupport   TokenRole = "support"
+	TokenRoleViewer    TokenRole = "viewer"
 )
 
 // Valid indicates whether the value is a known member of the TokenRole enum.
 func (e TokenRole) Valid() bool {
 	switch e {
-	case Manager:
+	case TokenRoleManager:
 		return true
-	case Owner:
+	case TokenRoleOwner:
 		return true
-	case Publisher:
+	case TokenRolePublisher:
 		return true
-	case Support:
+	case TokenRoleSupport:
 		return true
-	case Viewer:
+	case TokenRoleViewer:
 		return true
 	default:
 		return false
@@ -321,46 +321,46 @@ func (e TokenRole) Valid() bool {
 
 // Defines values for TokenScope.
 const (
-	DeliveriesRead  TokenScope = "deliveries:read"
-	DeliveriesRetry TokenScope = "deliveries:retry"
-	EndpointsRead   TokenScope = "endpoints:read"
-	EndpointsSecret TokenScope = "endpoints:secret"
-	EndpointsWrite  TokenScope = "endpoints:write"
-	EventsRead      TokenScope = "events:read"
-	EventsWrite     TokenScope = "events:write"
-	PayloadsRead    TokenScope = "payloads:read"
-	PortalCreate    TokenScope = "portal:create"
-	StatsRead       TokenScope = "stats:read"
-	StreamRead      TokenScope = "stream:read"
-	TokensWrite     TokenScope = "tokens:write"
+	TokenScopeDeliveriesRead  TokenScope = "deliveries:read"
+	TokenScopeDeliveriesRetry TokenScope = "deliveries:retry"
+	TokenScopeEndpointsRead   TokenScope = "endpoints:read"
+	TokenScopeEndpointsSecret TokenScope = "endpoints:secret"
+	TokenScopeEndpointsWrite  TokenScope = "endpoints:write"
+	TokenScopeEventsRead      TokenScope = "events:read"
+	TokenScopeEventsWrite     TokenScope = "events:write"
+	TokenScopePayloadsRead    TokenScope = "payloads:read"
+	TokenScopePortalCreate    TokenScope = "portal:create"
+	TokenScopeStatsRead       TokenScope = "stats:read"
+	TokenScopeStreamRead      TokenScope = "stream:read"
+	TokenScopeTokensWrite     TokenScope = "tokens:write"
 )
 
 // Valid indicates whether the value is a known member of the TokenScope enum.
 func (e TokenScope) Valid() bool {
 	switch e {
-	case DeliveriesRead:
+	case TokenScopeDeliveriesRead:
 		return true
-	case DeliveriesRetry:
+	case TokenScopeDeliveriesRetry:
 		return true
-	case EndpointsRead:
+	case TokenScopeEndpointsRead:
 		return true
-	case EndpointsSecret:
+	case TokenScopeEndpointsSecret:
 		return true
-	case EndpointsWrite:
+	case TokenScopeEndpointsWrite:
 		return true
-	case EventsRead:
+	case TokenScopeEventsRead:
 		return true
-	case EventsWrite:
+	case TokenScopeEventsWrite:
 		return true
-	case PayloadsRead:
+	case TokenScopePayloadsRead:
 		return true
-	case PortalCreate:
+	case TokenScopePortalCreate:
 		return true
-	case StatsRead:
+	case TokenScopeStatsRead:
 		return true
-	case StreamRead:
+	case TokenScopeStreamRead:
 		return true
-	case TokensWrite:
+	case TokenScopeTokensWrite:
 		return true
 	default:
 		return false
@@ -396,25 +396,25 @@ func (e Trigger) Valid() bool {
 
 // Defines values for GetReadyzParamsVerbose.
 const (
-	Empty GetReadyzParamsVerbose = ""
-	False GetReadyzParamsVerbose = "false"
-	N0    GetReadyzParamsVerbose = "0"
-	N1    GetReadyzParamsVerbose = "1"
-	True  GetReadyzParamsVerbose = "true"
+	GetReadyzParamsVerboseEmpty GetReadyzParamsVerbose = ""
+	GetReadyzParamsVerboseFalse GetReadyzParamsVerbose = "false"
+	GetReadyzParamsVerboseN0    GetReadyzParamsVerbose = "0"
+	GetReadyzParamsVerboseN1    GetReadyzParamsVerbose = "1"
+	GetReadyzParamsVerboseTrue  GetReadyzParamsVerbose = "true"
 )
 
 // Valid indicates whether the value is a known member of the GetReadyzParamsVerbose enum.
 func (e GetReadyzParamsVerbose) Valid() bool {
 	switch e {
-	case Empty:
+	case GetReadyzParamsVerboseEmpty:
 		return true
-	case False:
+	case GetReadyzParamsVerboseFalse:
 		return true
-	case N0:
+	case GetReadyzParamsVerboseN0:
 		return true
-	case N1:
+	case GetReadyzParamsVerboseN1:
 		return true
-	case True:
+	case GetReadyzParamsVerboseTrue:
 		return true
 	default:
 		return false
@@ -682,11 +682,6 @@ type Delivery struct {
 	// Example: 200
 	LastHTTPStatus *int `json:"last_http_status,omitempty"`
 
-	// MaxTries How many tries the schedule has.
-	//
-	// Example: 18
-	MaxTries int `json:"max_tries"`
-
 	// NextAttemptAt RFC 3339 in UTC, with microseconds.
 	//
 	// Example: 2026-07-01T10:00:00.731204Z
@@ -794,10 +789,17 @@ type Endpoint struct {
 	// Example: 50
 	MaxInFlight int `json:"max_in_flight"`
 
-	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 500.
+	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 512.
 	//
 	// Example: {"team":"billing"}
 	Metadata Metadata `json:"metadata"`
+
+	// Schedule Seconds between one try and the next, none shorter than the one before, at most 8 days in all. If left out, the
+	// gateway's own: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, then every 10 h, 18 tries in all.
+	//
+	//
+	// Example: [5,300,1800]
+	Schedule *Schedule `json:"schedule,omitempty"`
 
 	// Scopes Globs over scopes, what the endpoint may receive. `**` admits everything, events without scopes too; any other set
 	// admits an event if one of its scopes, or of its previous scopes, matches.
@@ -866,20 +868,32 @@ type EndpointCreate struct {
 	// Example: 50
 	MaxInFlight *int `json:"max_in_flight,omitempty"`
 
-	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 500.
+	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 512.
 	//
 	// Example: {"team":"billing"}
 	Metadata *Metadata `json:"metadata,omitempty"`
 
+	// Schedule Seconds between one try and the next, none shorter than the one before, at most 8 days in all. If left out, the
+	// gateway's own: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, then every 10 h, 18 tries in all.
+	//
+	//
+	// Example: [5,300,1800]
+	Schedule *Schedule `json:"schedule,omitempty"`
+
 	// Scopes Globs over scopes, what the endpoint may receive. If left out, the event scopes of the calling token, else `**`.
 	Scopes *EndpointScopes `json:"scopes,omitempty"`
+
+	// Secret A signing secret that you bring: `whsec_` and base64 of 24 to 64 bytes. If left out, one is made.
+	//
+	// Example: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+	Secret *string `json:"secret,omitempty"`
 
 	// TimeoutMs How long an attempt may take in all.
 	//
 	// Example: 15000
 	TimeoutMs *int `json:"timeout_ms,omitempty"`
 
-	// Types Globs over event types, what the endpoint wants. If left out, `*`.
+	// Types Globs over event types, what the endpoint wants. If left out, `**`.
 	Types *EndpointTypes `json:"types,omitempty"`
 
 	// UID Your own name for the thing, unique within the tenant.
@@ -928,10 +942,17 @@ type EndpointCreated struct {
 	// Example: 50
 	MaxInFlight int `json:"max_in_flight"`
 
-	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 500.
+	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 512.
 	//
 	// Example: {"team":"billing"}
 	Metadata Metadata `json:"metadata"`
+
+	// Schedule Seconds between one try and the next, none shorter than the one before, at most 8 days in all. If left out, the
+	// gateway's own: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, then every 10 h, 18 tries in all.
+	//
+	//
+	// Example: [5,300,1800]
+	Schedule *Schedule `json:"schedule,omitempty"`
 
 	// Scopes Globs over scopes, what the endpoint may receive. `**` admits everything, events without scopes too; any other set
 	// admits an event if one of its scopes, or of its previous scopes, matches.
@@ -990,10 +1011,20 @@ type EndpointCreated struct {
 
 // EndpointHealth How deliveries to it fare. It moves with each attempt and has no part in the ETag.
 type EndpointHealth struct {
+	// CooldownUntil RFC 3339 in UTC, with microseconds.
+	//
+	// Example: 2026-07-01T10:00:00.731204Z
+	CooldownUntil *Time `json:"cooldown_until,omitempty"`
+
 	// FailingSince RFC 3339 in UTC, with microseconds.
 	//
 	// Example: 2026-07-01T10:00:00.731204Z
 	FailingSince *Time `json:"failing_since,omitempty"`
+
+	// Failures How many attempts failed in a row.
+	//
+	// Example: 0
+	Failures int `json:"failures"`
 
 	// LastClass What an attempt met. `blocked`: the address is not one to send to. `interrupted`: the gateway stopped meanwhile.
 	// `internal`: an error of the gateway's own. New values may be added.
@@ -1012,13 +1043,13 @@ type EndpointHealth struct {
 	// Example: 2026-07-01T10:00:00.731204Z
 	LastSuccessAt *Time `json:"last_success_at,omitempty"`
 
-	// Status `unverified`: no attempt has succeeded yet. New values may be added.
+	// Status `failing`: since the first failure after a success. `unverified`: nothing has succeeded or failed yet. New values may be added.
 	//
 	// Example: healthy
 	Status EndpointHealthStatus `json:"status"`
 }
 
-// EndpointHealthStatus `unverified`: no attempt has succeeded yet. New values may be added.
+// EndpointHealthStatus `failing`: since the first failure after a success. `unverified`: nothing has succeeded or failed yet. New values may be added.
 //
 // Example: healthy
 type EndpointHealthStatus string
@@ -1066,6 +1097,11 @@ type EndpointPatch struct {
 	// Example: {"team":"billing"}
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty"`
 
+	// Schedule Seconds between one try and the next; `null` means the gateway's own.
+	//
+	// Example: [5,300,1800]
+	Schedule nullable.Nullable[[]int] `json:"schedule,omitempty"`
+
 	// Scopes Globs over scopes; `null` means what it would be for a new endpoint.
 	//
 	// Example: ["project/42"]
@@ -1076,7 +1112,7 @@ type EndpointPatch struct {
 	// Example: 15000
 	TimeoutMs nullable.Nullable[int] `json:"timeout_ms,omitempty"`
 
-	// Types Globs over event types; `null` means `*`.
+	// Types Globs over event types; `null` means `**`.
 	//
 	// Example: ["invoice.**"]
 	Types nullable.Nullable[[]Glob] `json:"types,omitempty"`
@@ -1290,7 +1326,7 @@ type FieldError struct {
 
 	// Detail The same for people.
 	//
-	// Example: must be there
+	// Example: It must be there.
 	Detail string `json:"detail"`
 
 	// Parameter The name of the query parameter or header.
@@ -1319,22 +1355,7 @@ type HasMore = bool
 // Health How the process is.
 type Health struct {
 	// Checks The parts.
-	Checks *[]struct {
-		// Detail What is wrong, and what to do.
-		//
-		// Example: no answer within 2 s
-		Detail *string `json:"detail,omitempty"`
-
-		// Name Its name.
-		//
-		// Example: database
-		Name string `json:"name"`
-
-		// Ok Whether it passed.
-		//
-		// Example: true
-		Ok bool `json:"ok"`
-	} `json:"checks,omitempty"`
+	Checks *[]HealthCheck `json:"checks,omitempty"`
 
 	// Status The whole.
 	//
@@ -1346,6 +1367,24 @@ type Health struct {
 //
 // Example: ok
 type HealthStatus string
+
+// HealthCheck One check of a process.
+type HealthCheck struct {
+	// Detail What is wrong, and what to do.
+	//
+	// Example: no answer within 2 s
+	Detail *string `json:"detail,omitempty"`
+
+	// Name Its name.
+	//
+	// Example: database
+	Name string `json:"name"`
+
+	// Ok Whether it passed.
+	//
+	// Example: true
+	Ok bool `json:"ok"`
+}
 
 // KeySet A JSON Web Key Set (RFC 7517).
 type KeySet struct {
@@ -1451,15 +1490,10 @@ type Limits struct {
 	RequestBytes int `json:"request_bytes"`
 }
 
-// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 500.
+// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 512.
 //
 // Example: {"team":"billing"}
 type Metadata map[string]string
-
-// MetadataPatch Members to set, or to remove with `null`. The others stay.
-//
-// Example: {"plan":null,"team":"billing"}
-type MetadataPatch map[string]*string
 
 // NextCursor For the next page; `null` on the last one.
 //
@@ -1560,6 +1594,12 @@ type Receipt struct {
 	UID *UID `json:"uid,omitempty"`
 }
 
+// Schedule Seconds between one try and the next, none shorter than the one before, at most 8 days in all. If left out, the
+// gateway's own: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, then every 10 h, 18 tries in all.
+//
+// Example: [5,300,1800]
+type Schedule = []int
+
 // Scope A label that says who may see an event. Segments of letters, digits, `_` and `-`, joined by slashes.
 //
 // Example: project/42
@@ -1600,7 +1640,7 @@ type Tenant struct {
 	// Example: ten_01k9b3tq4mexq9m1x2vdg0tz5r
 	ID TenantID `json:"id"`
 
-	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 500.
+	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 512.
 	//
 	// Example: {"team":"billing"}
 	Metadata Metadata `json:"metadata"`
@@ -1633,7 +1673,7 @@ type Tenant struct {
 
 // TenantCreate A tenant to be created.
 type TenantCreate struct {
-	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 500.
+	// Metadata Texts of your own that the gateway keeps and gives back. At most 50, keys of at most 64 bytes, values of at most 512.
 	//
 	// Example: {"team":"billing"}
 	Metadata *Metadata `json:"metadata,omitempty"`
@@ -2152,8 +2192,8 @@ type ListDeliveriesParams struct {
 	// EndpointID Only deliveries to this endpoint.
 	EndpointID *EndpointID `form:"endpoint_id,omitempty" json:"endpoint_id,omitempty"`
 
-	// HTTPStatus Only deliveries whose last attempt got this HTTP status, or one of this hundred. Repeat it for several.
-	HTTPStatus *[]string `form:"http_status,omitempty" json:"http_status,omitempty"`
+	// HTTPStatus Only deliveries whose last attempt got this HTTP status, as `503`, or one of this hundred, as `5xx`.
+	HTTPStatus *string `form:"http_status,omitempty" json:"http_status,omitempty"`
 
 	// ErrorClass Only deliveries whose last attempt was of this class. Repeat it for several.
 	ErrorClass *[]AttemptClass `form:"error_class,omitempty" json:"error_class,omitempty"`
@@ -2178,6 +2218,12 @@ type ListEndpointsParams struct {
 
 	// State Only endpoints in one of these states. Repeat it for several.
 	State *[]EndpointState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Health Only endpoints of this health.
+	Health *EndpointHealthStatus `form:"health,omitempty" json:"health,omitempty"`
+
+	// UID Only the endpoint that you gave this name.
+	UID *UID `form:"uid,omitempty" json:"uid,omitempty"`
 }
 
 // DeleteEndpointParams defines parameters for DeleteEndpoint.
@@ -2691,7 +2737,7 @@ func (w *ServerInterfaceWrapper) ListDeliveries(ctx echo.Context) error {
 
 	// ------------- Optional query parameter "http_status" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "http_status", ctx.QueryParams(), &params.HTTPStatus, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "http_status", ctx.QueryParams(), &params.HTTPStatus, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter http_status: %s", err))
 	}
@@ -2781,6 +2827,20 @@ func (w *ServerInterfaceWrapper) ListEndpoints(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "health" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "health", ctx.QueryParams(), &params.Health, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter health: %s", err))
+	}
+
+	// ------------- Optional query parameter "uid" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "uid", ctx.QueryParams(), &params.UID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter uid: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -3181,7 +3241,8 @@ type EventRefusedApplicationProblemPlusJSONResponse struct {
 }
 
 type ForbiddenResponseHeaders struct {
-	XRequestID *string
+	WWWAuthenticate *string
+	XRequestID      *string
 }
 type ForbiddenApplicationProblemPlusJSONResponse struct {
 	Body Problem
@@ -3190,7 +3251,8 @@ type ForbiddenApplicationProblemPlusJSONResponse struct {
 }
 
 type ForbiddenGrantResponseHeaders struct {
-	XRequestID *string
+	WWWAuthenticate *string
+	XRequestID      *string
 }
 type ForbiddenGrantApplicationProblemPlusJSONResponse struct {
 	Body Problem
@@ -3199,7 +3261,8 @@ type ForbiddenGrantApplicationProblemPlusJSONResponse struct {
 }
 
 type ForbiddenWriteResponseHeaders struct {
-	XRequestID *string
+	WWWAuthenticate *string
+	XRequestID      *string
 }
 type ForbiddenWriteApplicationProblemPlusJSONResponse struct {
 	Body Problem
@@ -3477,6 +3540,9 @@ func (response ListTenants403ApplicationProblemPlusJSONResponse) VisitListTenant
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -3610,6 +3676,9 @@ func (response CreateTenant403ApplicationProblemPlusJSONResponse) VisitCreateTen
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -3829,6 +3898,9 @@ func (response GetTenant403ApplicationProblemPlusJSONResponse) VisitGetTenantRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -3981,6 +4053,9 @@ func (response UpdateTenant403ApplicationProblemPlusJSONResponse) VisitUpdateTen
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -4226,6 +4301,9 @@ func (response ListTenantTokens403ApplicationProblemPlusJSONResponse) VisitListT
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -4375,6 +4453,9 @@ func (response CreateTenantToken403ApplicationProblemPlusJSONResponse) VisitCrea
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -4566,6 +4647,9 @@ func (response RevokeAnyToken403ApplicationProblemPlusJSONResponse) VisitRevokeA
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -5185,6 +5269,9 @@ func (response GetAttempt403ApplicationProblemPlusJSONResponse) VisitGetAttemptR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -5333,6 +5420,9 @@ func (response ListDeliveries403ApplicationProblemPlusJSONResponse) VisitListDel
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -5462,6 +5552,9 @@ func (response GetDelivery403ApplicationProblemPlusJSONResponse) VisitGetDeliver
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -5611,6 +5704,9 @@ func (response ListAttempts403ApplicationProblemPlusJSONResponse) VisitListAttem
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -5759,6 +5855,9 @@ func (response ListEndpoints403ApplicationProblemPlusJSONResponse) VisitListEndp
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -5892,6 +5991,9 @@ func (response CreateEndpoint403ApplicationProblemPlusJSONResponse) VisitCreateE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -6084,6 +6186,9 @@ func (response DeleteEndpoint403ApplicationProblemPlusJSONResponse) VisitDeleteE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -6266,6 +6371,9 @@ func (response GetEndpoint403ApplicationProblemPlusJSONResponse) VisitGetEndpoin
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -6418,6 +6526,9 @@ func (response UpdateEndpoint403ApplicationProblemPlusJSONResponse) VisitUpdateE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -6662,6 +6773,9 @@ func (response ListEvents403ApplicationProblemPlusJSONResponse) VisitListEventsR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -6791,6 +6905,9 @@ func (response GetEvent403ApplicationProblemPlusJSONResponse) VisitGetEventRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -6939,6 +7056,9 @@ func (response ListTokens403ApplicationProblemPlusJSONResponse) VisitListTokensR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -7068,6 +7188,9 @@ func (response CreateToken403ApplicationProblemPlusJSONResponse) VisitCreateToke
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -7240,6 +7363,9 @@ func (response RevokeToken403ApplicationProblemPlusJSONResponse) VisitRevokeToke
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}

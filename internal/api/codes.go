@@ -42,9 +42,8 @@ const (
 	codeEndpointURLBlocked  code = "endpoint_url_blocked"
 	codeEndpointURLInsecure code = "endpoint_url_insecure"
 
-	codeInternal        code = "internal"
-	codeUnavailable     code = "unavailable"
-	codeServiceDraining code = "service_draining"
+	codeInternal    code = "internal"
+	codeUnavailable code = "unavailable"
 )
 
 // kind is what is always the same of a problem. The problem documents, the pages under /problems and the check of
@@ -168,7 +167,4 @@ var allKinds = [...]kind{
 	{codeUnavailable, http.StatusServiceUnavailable, "Unavailable for the moment",
 		"Ask again after the time in Retry-After. A post may have been stored: give it a uid and repeat it.",
 		"The gateway could not reach its database, or not in time."},
-	{codeServiceDraining, http.StatusServiceUnavailable, "This process is shutting down",
-		"Ask again; another process answers.",
-		"The process finishes what it has begun and takes nothing new. Nothing was stored."},
 }

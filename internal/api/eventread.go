@@ -57,7 +57,7 @@ func readEvent(body []byte) (postedEvent, error) {
 	case len(r.wrong) > 0:
 		return postedEvent{}, refuseFields(codeValidationFailed, r.wrong)
 	case endpoint.Reserved(r.event.Type):
-		return postedEvent{}, refuseFields(codeTypeReserved, []FieldError{fieldError("/type", string(codeTypeReserved), "begins with the gateway's own segment")})
+		return postedEvent{}, refuseFields(codeTypeReserved, []FieldError{fieldError("/type", string(codeTypeReserved), "It begins with the gateway's own segment.")})
 	}
 	return r.event, nil
 }
@@ -66,7 +66,7 @@ func readEvent(body []byte) (postedEvent, error) {
 func refuseText(err error, deep string) *refusal {
 	if nesting, ok := errors.AsType[*nestingError](err); ok {
 		return refuseFields(codeValidationFailed, []FieldError{fieldError(deep, fieldTooDeep,
-			fmt.Sprintf("is nested deeper than %d levels, at byte %d", maxNesting, nesting.offset))})
+			fmt.Sprintf("It is nested deeper than %d levels, at byte %d.", maxNesting, nesting.offset))})
 	}
 	if syntax, ok := errors.AsType[*syntaxError](err); ok {
 		return refuse(codeMalformedJSON, "At byte %d: %s.", syntax.offset, syntax.reason)
@@ -146,7 +146,7 @@ func (r *eventReader) read() error {
 		if err := r.value(0, nil); err != nil {
 			return err
 		}
-		r.reject("", fieldType, "must be an object, not "+kindOfValue(r.text[begin]))
+		r.reject("", fieldType, "It must be an object, not "+kindOfValue(r.text[begin])+".")
 		return r.end()
 	}
 	more, err := r.firstKey()
@@ -178,7 +178,7 @@ func (r *eventReader) member(key []byte) error {
 	case f == 0:
 		r.reject("/"+pointerToken(string(key)), fieldUnknown, unknownField(key))
 	case r.seen&f != 0:
-		r.reject("/"+string(key), fieldDuplicate, "is there twice")
+		r.reject("/"+string(key), fieldDuplicate, "It is there twice.")
 	default:
 		r.seen |= f
 		return r.known(f)
@@ -189,9 +189,9 @@ func (r *eventReader) member(key []byte) error {
 // unknownField says what is wrong with a key, and what it may have been meant to be.
 func unknownField(key []byte) string {
 	if lower := bytes.ToLower(key); fieldOf(lower) != 0 {
-		return "is not a field of an event: keys are written in lower case, as " + string(lower)
+		return "It is not a field of an event: keys are written in lower case, as " + string(lower) + "."
 	}
-	return "is not a field of an event"
+	return "It is not a field of an event."
 }
 
 // known reads the value of a known key that was not there before.
@@ -236,7 +236,7 @@ func (r *eventReader) string(pointer string, set func(pointer, text string)) err
 	}
 	text, whole := unquote(raw, escaped)
 	if !whole {
-		r.reject(pointer, fieldFormat, "holds half of a surrogate pair, which is no character")
+		r.reject(pointer, fieldFormat, "It holds half of a surrogate pair, which is no character.")
 		return nil
 	}
 	set(pointer, text)
@@ -249,7 +249,7 @@ func (r *eventReader) other(pointer, should string) error {
 	if err := r.value(0, nil); err != nil {
 		return err
 	}
-	r.reject(pointer, fieldType, "must be "+should+", not "+kindOfValue(r.text[begin]))
+	r.reject(pointer, fieldType, "It must be "+should+", not "+kindOfValue(r.text[begin])+".")
 	return nil
 }
 
@@ -273,7 +273,7 @@ func (r *eventReader) scopes(pointer string, into *[]string) error {
 		case i < maxEventScopes:
 			err = r.string(pointer+"/"+strconv.Itoa(i), add)
 		case i == maxEventScopes:
-			r.reject(pointer, fieldTooLong, "has more than 10 scopes")
+			r.reject(pointer, fieldTooLong, "It has more than 10 scopes.")
 			fallthrough
 		default:
 			err = r.value(1, nil)
@@ -299,10 +299,10 @@ func (r *eventReader) require() {
 		return // there are no fields at all
 	}
 	if r.seen&fieldOfType == 0 {
-		r.reject("/type", fieldRequired, "must be there")
+		r.reject("/type", fieldRequired, "It must be there.")
 	}
 	if r.seen&fieldOfData == 0 {
-		r.reject("/data", fieldRequired, "must be there; it may be null")
+		r.reject("/data", fieldRequired, "It must be there; it may be null.")
 	}
 }
 
@@ -315,18 +315,18 @@ func (r *eventReader) setSubject(pointer, text string) {
 	r.event.Subject = &text
 	switch {
 	case text == "":
-		r.reject(pointer, fieldTooShort, "is empty; leave it out instead")
+		r.reject(pointer, fieldTooShort, "It is empty; leave it out instead.")
 	case len(text) > maxEventSubject:
-		r.reject(pointer, fieldTooLong, "is longer than 256 bytes")
+		r.reject(pointer, fieldTooLong, "It is longer than 256 bytes.")
 	case strings.ContainsFunc(text, unicode.IsControl):
-		r.reject(pointer, fieldFormat, "holds a control character")
+		r.reject(pointer, fieldFormat, "It holds a control character.")
 	}
 }
 
 func (r *eventReader) setUID(pointer, text string) {
 	r.event.UID = &text
 	if !validUID(text) {
-		r.reject(pointer, fieldFormat, "must be 1 to 128 of A-Z, a-z, 0-9, _ and -")
+		r.reject(pointer, fieldFormat, "It must be 1 to 128 of A-Z, a-z, 0-9, _ and -.")
 	}
 }
 
@@ -345,7 +345,7 @@ func (r *eventReader) check(pointer, text string, valid func(string) error) {
 	if err == nil {
 		return
 	}
-	detail := "is not valid"
+	detail := "It is not valid."
 	if g, ok := errors.AsType[*endpoint.GlobError](err); ok {
 		detail = nameFault(g)
 	}
@@ -354,7 +354,7 @@ func (r *eventReader) check(pointer, text string, valid func(string) error) {
 
 // nameFault words what is wrong with a type, a scope or a glob.
 func nameFault(g *endpoint.GlobError) string {
-	return "is not valid at byte " + strconv.Itoa(g.Offset) + ": " + g.Reason
+	return "It is not valid at byte " + strconv.Itoa(g.Offset) + ": " + g.Reason + "."
 }
 
 // validUID says whether a text can be a caller's own name for a thing.
@@ -373,7 +373,7 @@ func validUID(text string) bool {
 }
 
 // timeFault says how a time must look.
-const timeFault = "must be a time as RFC 3339 says, with an offset, as 2026-07-01T12:00:00.5+02:00 or 2026-07-01T10:00:00Z, from the year 1 to 9999"
+const timeFault = "It must be a time as RFC 3339 says, with an offset, as 2026-07-01T12:00:00.5+02:00 or 2026-07-01T10:00:00Z, from the year 1 to 9999."
 
 // parseTime reads a time as RFC 3339 has it, strictly, and cuts it to the microseconds that are kept.
 func parseTime(text string) (time.Time, bool) {

@@ -13,6 +13,7 @@ import (
 type refusal struct {
 	code          code
 	detail        string
+	hint          string // empty: that of its kind
 	fields        []FieldError
 	requiredScope string
 	header        http.Header // to go with it, as ETag
@@ -52,7 +53,7 @@ func refuseFields(c code, fields []FieldError) *refusal {
 	case first.Parameter != nil:
 		where = *first.Parameter
 	}
-	detail := where + " " + first.Detail
+	detail := where + ": " + first.Detail
 	if more := len(fields) - 1; more > 0 {
 		detail += fmt.Sprintf(" (and %d more)", more)
 	}
@@ -97,6 +98,9 @@ func (r *refusal) document(requestID string) Problem {
 		Code:      string(k.Code),
 		RequestID: requestID,
 		Hint:      &k.Hint,
+	}
+	if r.hint != "" {
+		p.Hint = &r.hint
 	}
 	if r.detail != "" {
 		p.Detail = &r.detail
