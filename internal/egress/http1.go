@@ -115,6 +115,9 @@ func (h *http1) exchange(ctx context.Context, c *call) (o outcome) {
 		err = h.finish(pending)
 	}
 	sent := h.sock.written.Load() != before
+	if readErr == nil && !sent {
+		readErr = errNoAnswer // something came, but not to a request that never left
+	}
 	if readErr != nil {
 		stop()
 		if err != nil && (isTimeout(readErr) || errors.Is(readErr, errNoAnswer)) {

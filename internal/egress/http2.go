@@ -57,7 +57,8 @@ type http2 struct {
 }
 
 // newHTTP2 speaks the preface on a connection whose handshake chose h2. The transport serves this connection
-// alone: net/http has no other way to hand it over.
+// alone: net/http has no other way to hand it over. For a few kinds of misbehaviour it writes a line to the
+// log package's logger, and can't be told not to; the line holds nothing that the peer sent.
 func newHTTP2(ctx context.Context, s *socket, top *tls.Conn, limit time.Duration, b *buffers) (*http2, error) {
 	var only http.Protocols
 	only.SetHTTP2(true)
@@ -97,7 +98,7 @@ func (h *http2) exchange(ctx context.Context, c *call) (o outcome) {
 	defer late.Stop()
 
 	resp, err := h.conn.RoundTrip(req.WithContext(httptrace.WithClientTrace(streamCtx, f.trace())))
-	sent := f.sent.Load()
+	sent := err == nil || f.sent.Load() // an answer may overtake the news that the headers went out
 	switch {
 	case err == nil && !finalStatus(resp.StatusCode):
 		_ = resp.Body.Close()
