@@ -41,7 +41,7 @@ type installation struct {
 	reader    *delivery.Reader
 }
 
-func install(t *testing.T) *installation {
+func install(t testing.TB) *installation {
 	t.Helper()
 	ctx := context.Background()
 	db := postgrestest.New(t)
@@ -99,7 +99,7 @@ func fast(p *delivery.Policy) {
 	}
 }
 
-func (in *installation) start(t *testing.T, o options) *process {
+func (in *installation) start(t testing.TB, o options) *process {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	policy := delivery.DefaultPolicy()
@@ -172,7 +172,7 @@ func cmpOr(d, other time.Duration) time.Duration {
 	return d
 }
 
-func (p *process) run(t *testing.T, name string, run func(context.Context) error) {
+func (p *process) run(t testing.TB, name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.parts[name] = cancel
 	p.wg.Add(1)
@@ -206,7 +206,7 @@ type request struct {
 	body   []byte
 }
 
-func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+func receive(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
 	rx := &receiver{arrived: make(chan struct{}, 1)}
 	rx.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -240,7 +240,7 @@ func status(code int) func(int, http.ResponseWriter, *http.Request) {
 	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-func (in *installation) endpoint(t *testing.T, url string, change ...func(*endpoint.Spec)) (endpoint.Endpoint, signing.Secret) {
+func (in *installation) endpoint(t testing.TB, url string, change ...func(*endpoint.Spec)) (endpoint.Endpoint, signing.Secret) {
 	t.Helper()
 	spec := endpoint.Spec{URL: url, Types: []string{"**"}}
 	for _, c := range change {
@@ -253,7 +253,7 @@ func (in *installation) endpoint(t *testing.T, url string, change ...func(*endpo
 	return e, secret
 }
 
-func (in *installation) post(t *testing.T, typ string, scopes ...string) uuid.UUID {
+func (in *installation) post(t testing.TB, typ string, scopes ...string) uuid.UUID {
 	t.Helper()
 	r, err := in.writer.Accept(context.Background(), outbox.Post{TenantID: in.caller.Tenant, Type: typ, Scopes: scopes, Data: []byte(`{"n": 1.0}`)})
 	if err != nil {
@@ -263,7 +263,7 @@ func (in *installation) post(t *testing.T, typ string, scopes ...string) uuid.UU
 }
 
 // delivery reads the one delivery of an event for an endpoint.
-func (in *installation) delivery(t *testing.T, event, ep uuid.UUID) (delivery.Delivery, bool) {
+func (in *installation) delivery(t testing.TB, event, ep uuid.UUID) (delivery.Delivery, bool) {
 	t.Helper()
 	list, _, err := in.reader.List(context.Background(), in.caller.Tenant, delivery.ListQuery{Limit: 2, EventID: &event, EndpointID: &ep})
 	if err != nil {
@@ -276,7 +276,7 @@ func (in *installation) delivery(t *testing.T, event, ep uuid.UUID) (delivery.De
 }
 
 // await waits for a delivery's state.
-func (in *installation) await(t *testing.T, event, ep uuid.UUID, want delivery.State) delivery.Delivery {
+func (in *installation) await(t testing.TB, event, ep uuid.UUID, want delivery.State) delivery.Delivery {
 	t.Helper()
 	var d delivery.Delivery
 	in.eventually(t, func() string {
@@ -293,7 +293,7 @@ func (in *installation) await(t *testing.T, event, ep uuid.UUID, want delivery.S
 }
 
 // eventually looks again until a condition holds; it says what is missing.
-func (in *installation) eventually(t *testing.T, missing func() string) {
+func (in *installation) eventually(t testing.TB, missing func() string) {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -311,7 +311,7 @@ func (in *installation) eventually(t *testing.T, missing func() string) {
 	}
 }
 
-func (in *installation) attempts(t *testing.T, d delivery.Delivery) []delivery.Attempt {
+func (in *installation) attempts(t testing.TB, d delivery.Delivery) []delivery.Attempt {
 	t.Helper()
 	list, _, err := in.reader.Attempts(context.Background(), in.caller.Tenant, d.ID, 200, 0)
 	if err != nil {
@@ -320,7 +320,7 @@ func (in *installation) attempts(t *testing.T, d delivery.Delivery) []delivery.A
 	return list
 }
 
-func (in *installation) count(t *testing.T, sql string, args ...any) (n int) {
+func (in *installation) count(t testing.TB, sql string, args ...any) (n int) {
 	t.Helper()
 	if err := in.db.QueryRow(context.Background(), sql, args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -328,7 +328,7 @@ func (in *installation) count(t *testing.T, sql string, args ...any) (n int) {
 	return n
 }
 
-func (in *installation) exec(t *testing.T, sql string, args ...any) {
+func (in *installation) exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
 	if _, err := in.db.Exec(context.Background(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -336,7 +336,7 @@ func (in *installation) exec(t *testing.T, sql string, args ...any) {
 }
 
 // settled checks what must hold once nothing is under way: no lease, no line, no count left over.
-func (in *installation) settled(t *testing.T) {
+func (in *installation) settled(t testing.TB) {
 	t.Helper()
 	in.eventually(t, func() string {
 		if n := in.count(t, `select count(*) from gateway.leases`); n != 0 {
