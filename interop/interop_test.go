@@ -1,8 +1,8 @@
 //go:build interop
 
-// Package interop holds the running gateway against what others wrote: real payloads in, and the official Standard
+// Package interop_test holds the running gateway against what others wrote: real payloads in, and the official Standard
 // Webhooks library to verify what comes out. `make interop` runs it.
-package interop
+package interop_test
 
 import (
 	"bytes"

@@ -38,7 +38,7 @@ func noDefaultClient(t *tree) []Violation {
 		case f.test:
 		case f.selects(n, "net/http", "DefaultClient", "DefaultTransport", "DefaultServeMux", "Get", "Head", "Post", "PostForm"):
 			found = append(found, t.at(f, n.Pos(), "no-default-client", "http.%s has no time limit, and everyone in the process shares it", n.(*ast.SelectorExpr).Sel.Name))
-		case f.selects(n, "net/http", "Client", "Transport") && !slices.Contains(clientHomes[:], f.dir) && strings.HasPrefix(f.dir, "internal/"):
+		case f.selects(n, "net/http", "Client", "Transport") && !outside(f.dir) && !slices.Contains(clientHomes[:], f.dir) && strings.HasPrefix(f.dir, "internal/"):
 			found = append(found, t.at(f, n.Pos(), "no-default-client", "HTTP clients are made in internal/egress, behind its guard"))
 		}
 	})
@@ -67,7 +67,7 @@ var environmentHomes = [...]string{"cmd/gateway", "internal/localpg", "internal/
 func environmentInCmd(t *tree) []Violation {
 	var found []Violation
 	t.nodes(func(f *file, n ast.Node) {
-		if f.test || slices.Contains(environmentHomes[:], f.dir) || !strings.HasPrefix(f.dir, "internal/") {
+		if f.test || slices.Contains(environmentHomes[:], f.dir) || outside(f.dir) || !strings.HasPrefix(f.dir, "internal/") {
 			return
 		}
 		if f.selects(n, "os", "Getenv", "LookupEnv", "Environ", "ExpandEnv") {

@@ -25,6 +25,9 @@ import (
 // patience bounds each wait for something that must happen.
 const patience = 60 * time.Second
 
+// client is the tests' own.
+var client = &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
 // loopbackOnly denies every address but 127.0.0.0/8: a test's gateway can't leave the machine.
 const loopbackOnly = "0.0.0.0/2,64.0.0.0/3,96.0.0.0/4,112.0.0.0/5,120.0.0.0/6,124.0.0.0/7,126.0.0.0/8,128.0.0.0/1,::/0"
 
@@ -167,7 +170,7 @@ func (g *Gateway) AwaitReady() {
 			g.t.Fatalf("the gateway ended: %v\n%s", g.err, g.log.tail(4<<10))
 		case <-tick.C:
 		}
-		resp, err := http.Get(g.OpsURL + "/readyz")
+		resp, err := client.Get(g.OpsURL + "/readyz")
 		if err != nil {
 			continue
 		}
@@ -226,7 +229,7 @@ func (g *Gateway) Call(ctx context.Context, token, method, path string, body []b
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
