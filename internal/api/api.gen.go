@@ -2103,6 +2103,9 @@ type NotFound = Problem
 // PreconditionFailed An error (RFC 9457).
 type PreconditionFailed = Problem
 
+// TokenRefused An error (RFC 9457).
+type TokenRefused = Problem
+
 // TooLarge An error (RFC 9457).
 type TooLarge = Problem
 
@@ -3311,6 +3314,15 @@ type PreconditionFailedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers PreconditionFailedResponseHeaders
+}
+
+type TokenRefusedResponseHeaders struct {
+	XRequestID *string
+}
+type TokenRefusedApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers TokenRefusedResponseHeaders
 }
 
 type TooLargeResponseHeaders struct {
@@ -4522,7 +4534,7 @@ func (response CreateTenantToken415ApplicationProblemPlusJSONResponse) VisitCrea
 }
 
 type CreateTenantToken422ApplicationProblemPlusJSONResponse struct {
-	ValidationFailedApplicationProblemPlusJSONResponse
+	TokenRefusedApplicationProblemPlusJSONResponse
 }
 
 func (response CreateTenantToken422ApplicationProblemPlusJSONResponse) VisitCreateTenantTokenResponse(w http.ResponseWriter) error {
@@ -7238,7 +7250,7 @@ func (response CreateToken415ApplicationProblemPlusJSONResponse) VisitCreateToke
 }
 
 type CreateToken422ApplicationProblemPlusJSONResponse struct {
-	ValidationFailedApplicationProblemPlusJSONResponse
+	TokenRefusedApplicationProblemPlusJSONResponse
 }
 
 func (response CreateToken422ApplicationProblemPlusJSONResponse) VisitCreateTokenResponse(w http.ResponseWriter) error {

@@ -53,10 +53,11 @@ func deref[T any](p *T) (value T) {
 	return value
 }
 
-// idOf reads an id from a path. One that is malformed names nothing, so it is answered as one that is unknown.
+// idOf reads an id from a path. One that is malformed names nothing, so it is answered as one that is unknown; and so is
+// the nil id, which in the domain stands for the absence of a thing.
 func idOf(prefix typeid.Prefix, text string) (uuid.UUID, error) {
 	id, err := typeid.Parse(prefix, text)
-	if err != nil {
+	if err != nil || id == uuid.Nil {
 		return uuid.Nil, notFound()
 	}
 	return id, nil

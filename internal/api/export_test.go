@@ -27,3 +27,12 @@ func CodeOf(err error) (code string, pointers []string) {
 	}
 	return string(r.code), pointers
 }
+
+// Kinds is the status of every problem code.
+func Kinds() map[string]int {
+	all := make(map[string]int)
+	for _, k := range kinds() {
+		all[string(k.Code)] = k.Status
+	}
+	return all
+}

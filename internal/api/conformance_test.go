@@ -1,0 +1,355 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/internal/api"
+)
+
+// Every operation is called for real, and the harness holds each answer to the contract. What the contract promises of
+// success and of the things themselves must have been seen; 500 and 503 are made by TestFailures.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	g := setup(t)
+	t.Run("events", g.conformEvents)
+	t.Run("endpoints", g.conformEndpoints)
+	t.Run("deliveries", g.conformDeliveries)
+	t.Run("tokens", g.conformTokens)
+	t.Run("tenants", g.conformTenants)
+	t.Run("discovery", g.conformDiscovery)
+	t.Run("health", g.conformHealth)
+
+	for _, o := range g.contract.operations {
+		for status, response := range o.Responses.Map() {
+			switch {
+			case status == "500", status == "503" && response.Ref != "":
+			case status == "401", status == "413", status == "415": // TestAuthorisation and TestBadInput make them of all
+			case status == "403" && response.Ref == "#/components/responses/Forbidden":
+			case !g.contract.seen[o.OperationID+" "+status]:
+				t.Errorf("%s was never answered with %s", o.OperationID, status)
+			}
+		}
+	}
+}
+
+func (g *gateway) conformEvents(t *testing.T) {
+	const body = `{"type":"invoice.paid","subject":"invoice/991","uid":"u1","scopes":["project/42"],"data": {"n": 1.0, "h":"<&>"} }`
+	posted := g.post(t, g.acme.token, "/v1/events", body).want(t, 202, "")
+	var receipt api.Receipt
+	posted.into(t, &receipt)
+	if at := posted.header.Get("Location"); at != receipt.Links.Self || at != "/v1/events/"+receipt.ID || receipt.Duplicate {
+		t.Errorf("the receipt is %+v at %s", receipt, at)
+	}
+	var again api.Receipt
+	g.post(t, g.acme.token, "/v1/events", body).want(t, 200, "").into(t, &again)
+	if again.ID != receipt.ID || !again.Duplicate || again.AcceptedAt != receipt.AcceptedAt {
+		t.Errorf("the receipt of the repeated post is %+v, want that of %+v", again, receipt)
+	}
+	g.post(t, g.acme.token, "/v1/events", strings.Replace(body, "1.0", "1.00", 1)).want(t, 409, "event_uid_conflict")
+	g.post(t, g.acme.token, "/v1/events", `{`).want(t, 400, "malformed_json")
+	g.post(t, g.acme.token, "/v1/events", `{}`).want(t, 422, "validation_failed")
+	g.post(t, g.scoped(t, g.acme, "events:read"), "/v1/events", body).want(t, 403, "scope_missing")
+
+	read := g.get(t, g.acme.token, receipt.Links.Self).want(t, 200, "")
+	if !strings.Contains(string(read.body), `"data":{"n": 1.0, "h":"<&>"}}`) {
+		t.Errorf("the data was changed: %s", read.body)
+	}
+	g.get(t, g.scoped(t, g.acme, "events:read"), receipt.Links.Self).want(t, 200, "").lacks(t, `"data"`)
+	g.get(t, g.acme.token, receipt.Links.Self+"?x=1").want(t, 400, "unknown_parameter")
+	g.get(t, g.acme.token, "/v1/events/evt_00000000000000000000000000").want(t, 404, "not_found")
+
+	for query, want := range map[string]int{
+		"":                              1,
+		"?type=invoice.*":               1,
+		"?type=user.**":                 0,
+		"?type=user.**&type=*.paid":     1,
+		"?subject=invoice/991":          1,
+		"?subject=other":                0,
+		"?uid=u1":                       1,
+		"?state=poisoned":               0,
+		"?state=poisoned&state=pending": 1,
+		"?since=2020-01-01T00:00:00Z":   1,
+		"?until=2020-01-01T00:00:00Z":   0,
+		"?since=2020-01-01T00:00:00%2B01:00&until=2999-01-01T00:00:00Z": 1,
+	} {
+		var list api.EventList
+		g.get(t, g.acme.token, "/v1/events"+query).want(t, 200, "").into(t, &list)
+		if len(list.Data) != want || list.HasMore {
+			t.Errorf("GET /v1/events%s has %d events, want %d", query, len(list.Data), want)
+		}
+	}
+	g.get(t, g.acme.token, "/v1/events?state=lost").want(t, 400, "parameter_invalid")
+}
+
+func (a answer) lacks(t *testing.T, text string) {
+	t.Helper()
+	if strings.Contains(string(a.body), text) {
+		t.Errorf("%q is in %s", text, a.body)
+	}
+}
+
+func (g *gateway) conformEndpoints(t *testing.T) {
+	var made api.EndpointCreated
+	created := g.post(t, g.acme.token, "/v1/endpoints", `{"url":"https://hooks.example.com/in","uid":"main","types":["invoice.**"],
+		"headers":{"authorization":"Bearer zzz"},"metadata":{"a":"1","b":"2"},"schedule":[5,300]}`).want(t, 201, "")
+	created.into(t, &made)
+	path := "/v1/endpoints/" + made.ID
+	if created.header.Get("Location") != path || created.header.Get("ETag") != `"1"` || !strings.HasPrefix(made.Secret, "whsec_") {
+		t.Errorf("created %+v with %v", made, created.header)
+	}
+	created.lacks(t, "zzz")
+	g.post(t, g.acme.token, "/v1/endpoints", `{"url":"https://hooks.example.com/in","uid":"main"}`).want(t, 409, "uid_conflict")
+	g.post(t, g.acme.token, "/v1/endpoints", `[`).want(t, 400, "malformed_json")
+	g.post(t, g.acme.token, "/v1/endpoints", `{"url":"https://127.0.0.1/"}`).want(t, 422, "endpoint_url_blocked")
+	narrow := g.narrow(t, g.acme, "project/*", "endpoints:write", "endpoints:read")
+	g.post(t, narrow, "/v1/endpoints", `{"url":"https://hooks.example.com/in","scopes":["**"]}`).want(t, 403, "scope_not_grantable")
+	g.do(t, request{method: "PATCH", path: path, token: narrow, body: `{"description":"mine"}`}).want(t, 403, "scope_not_grantable")
+	var theirs api.EndpointCreated
+	g.post(t, narrow, "/v1/endpoints", `{"url":"https://hooks.example.com/in"}`).want(t, 201, "").into(t, &theirs)
+	if fmt.Sprint(theirs.Scopes) != "[project/*]" {
+		t.Errorf("the endpoint of a narrow token has the scopes %v", theirs.Scopes)
+	}
+
+	read := g.get(t, g.acme.token, path).want(t, 200, "")
+	read.lacks(t, made.Secret)
+	g.get(t, g.acme.token, "/v1/endpoints/uid:main").want(t, 200, "")
+	g.get(t, g.acme.token, "/v1/endpoints/uid%3Amain").want(t, 200, "")
+	g.get(t, g.acme.token, "/v1/endpoints/uid:").want(t, 404, "not_found")
+	g.get(t, g.acme.token, path+"?verbose").want(t, 400, "unknown_parameter")
+	g.get(t, g.acme.token, "/v1/endpoints?state=enabled&health=unverified&uid=main").want(t, 200, "")
+	g.get(t, g.acme.token, "/v1/endpoints?health=fine").want(t, 400, "parameter_invalid")
+
+	for _, tag := range []string{`"1"`, `W/"1"`, `"0", "1"`, `*`} {
+		g.do(t, request{method: "GET", path: path, token: g.acme.token, header: http.Header{"If-None-Match": {tag}}}).want(t, 304, "")
+	}
+	g.do(t, request{method: "GET", path: path, token: g.acme.token, header: http.Header{"If-None-Match": {`"2"`}}}).want(t, 200, "")
+
+	patch := func(body, ifMatch string) answer {
+		h := http.Header{}
+		if ifMatch != "" {
+			h.Set("If-Match", ifMatch)
+		}
+		return g.do(t, request{method: "PATCH", path: path, token: g.acme.token, body: body, header: h})
+	}
+	var e api.Endpoint
+	patched := patch(`{"description":"x","types":["a.*","b"],"headers":{"Authorization":null,"X-Key":"k"},"metadata":{"a":null,"c":"3"},"timeout_ms":null,"schedule":null}`, `"1"`).want(t, 200, "")
+	patched.into(t, &e)
+	if patched.header.Get("ETag") != `"2"` || e.Description != "x" || fmt.Sprint(e.Types) != "[a.* b]" || fmt.Sprint(e.HeaderNames) != "[X-Key]" ||
+		fmt.Sprint(e.Metadata) != "map[b:2 c:3]" || e.TimeoutMs != 15000 || e.Schedule != nil || *e.UID != "main" {
+		t.Errorf("after the patch: %s", patched.body)
+	}
+	stale := patch(`{"description":"y"}`, `"1"`).want(t, 412, "precondition_failed")
+	if stale.header.Get("ETag") != `"2"` {
+		t.Errorf("the refused patch tells the ETag %s", stale.header.Get("ETag"))
+	}
+	patch(`{}`, `W/"2"`).want(t, 412, "precondition_failed")
+	patch(`{}`, `"1", "2"`).want(t, 400, "parameter_invalid")
+	patch(`{}`, `*`).want(t, 200, "")
+	patch(`{"state":"paused"}`, "").want(t, 422, "validation_failed")
+	patch(`{"uid":"x.y"}`, "").want(t, 422, "validation_failed")
+	patch(`nope`, "").want(t, 400, "malformed_json")
+	g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/in","uid":"other"}`)
+	patch(`{"uid":"other"}`, "").want(t, 409, "uid_conflict")
+	g.do(t, request{method: "PATCH", path: "/v1/endpoints/uid:none", token: g.acme.token, body: `{}`}).want(t, 404, "not_found")
+
+	g.do(t, request{method: "DELETE", path: path, token: g.acme.token, header: http.Header{"If-Match": {`"1"`}}}).want(t, 412, "precondition_failed")
+	g.do(t, request{method: "DELETE", path: path + "?force", token: g.acme.token}).want(t, 400, "unknown_parameter")
+	g.do(t, request{method: "DELETE", path: path, token: g.scoped(t, g.acme, "endpoints:read")}).want(t, 403, "scope_missing")
+	g.do(t, request{method: "DELETE", path: path, token: g.acme.token, header: http.Header{"If-Match": {`"3"`}}}).want(t, 204, "")
+	g.do(t, request{method: "DELETE", path: path, token: g.acme.token}).want(t, 404, "not_found")
+	g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/in","uid":"main"}`) // the name is free again
+}
+
+// narrow is a token that sees a part of the events.
+func (g *gateway) narrow(t *testing.T, m member, eventScope string, scopes ...string) string {
+	t.Helper()
+	body := fmt.Sprintf(`{"name":"narrow","scopes":["%s"],"event_scopes":[%q]}`, strings.Join(scopes, `","`), eventScope)
+	var made api.TokenCreated
+	g.post(t, m.token, "/v1/tokens", body).want(t, 201, "").into(t, &made)
+	return made.Token
+}
+
+func (g *gateway) conformDeliveries(t *testing.T) {
+	event := g.event(t, g.acme, `{"type":"user.created","subject":"user/1","scopes":["project/1"],"data":{"n": 1.0}}`)
+	ep := g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/in"}`)
+	id, attempt := g.attempted(t, event, ep)
+
+	for query, want := range map[string]int{
+		"?event_id=" + event:                        1,
+		"?endpoint_id=" + ep + "&state=succeeded":   1,
+		"?state=held&state=exhausted":               0,
+		"?type=user.**&subject=user/1":              1,
+		"?type=invoice.*":                           0,
+		"?http_status=2xx&error_class=ok":           1,
+		"?http_status=200":                          1,
+		"?http_status=5xx":                          0,
+		"?error_class=timeout&error_class=http_5xx": 0,
+		"?since=2020-01-01T00:00:00Z":               1,
+		"?until=2020-01-01T00:00:00Z":               0,
+	} {
+		var list api.DeliveryList
+		g.get(t, g.acme.token, "/v1/deliveries"+query).want(t, 200, "").into(t, &list)
+		if len(list.Data) != want {
+			t.Errorf("GET /v1/deliveries%s has %d deliveries, want %d", query, len(list.Data), want)
+		}
+	}
+	g.get(t, g.acme.token, "/v1/deliveries?http_status=abc").want(t, 400, "parameter_invalid")
+	g.get(t, g.acme.token, "/v1/deliveries?event_id="+ep).want(t, 400, "parameter_invalid")
+
+	var d api.Delivery
+	g.get(t, g.acme.token, "/v1/deliveries/"+id).want(t, 200, "").into(t, &d)
+	if d.EventID != event || d.EndpointID != ep || d.State != "succeeded" || d.Attempts != 2 || *d.LastHTTPStatus != 200 {
+		t.Errorf("the delivery is %+v", d)
+	}
+	g.get(t, g.acme.token, "/v1/deliveries/"+id+"?a=b").want(t, 400, "unknown_parameter")
+	g.get(t, g.acme.token, "/v1/deliveries/"+event).want(t, 404, "not_found")
+
+	var attempts api.AttemptList
+	g.get(t, g.acme.token, "/v1/deliveries/"+id+"/attempts?limit=1").want(t, 200, "").into(t, &attempts)
+	if len(attempts.Data) != 1 || attempts.Data[0].ID != attempt || attempts.Data[0].Number != 2 || !attempts.HasMore {
+		t.Fatalf("the last attempts are %+v", attempts)
+	}
+	g.get(t, g.acme.token, "/v1/deliveries/"+id+"/attempts?cursor="+attempts.NextCursor.MustGet()).want(t, 200, "").into(t, &attempts)
+	if len(attempts.Data) != 1 || attempts.Data[0].Number != 1 || attempts.HasMore || !attempts.NextCursor.IsNull() || *attempts.Data[0].Reason != "connect_refused" {
+		t.Errorf("the first attempts are %+v", attempts)
+	}
+	g.get(t, g.acme.token, "/v1/deliveries/"+id+"/attempts?since=2020-01-01T00:00:00Z").want(t, 400, "unknown_parameter")
+	g.get(t, g.acme.token, "/v1/deliveries/dlv_00000000000000000000000000/attempts").want(t, 404, "not_found")
+
+	var a api.Attempt
+	g.get(t, g.acme.token, "/v1/attempts/"+attempt).want(t, 200, "").into(t, &a)
+	if a.Request == nil || !strings.HasSuffix(a.Request.Body, `"data":{"n": 1.0}}`) || *a.Response.Body != "AP8=" || *a.Response.BodyEncoding != "base64" {
+		t.Errorf("the attempt is %+v, its request %+v, its response %+v", a, a.Request, a.Response)
+	}
+	read := g.get(t, g.scoped(t, g.acme, "deliveries:read"), "/v1/attempts/"+attempt).want(t, 200, "")
+	read.lacks(t, `"body"`)
+	read.lacks(t, `"request"`)
+	g.get(t, g.acme.token, "/v1/attempts/"+attempt+"?a").want(t, 400, "unknown_parameter")
+	g.get(t, g.acme.token, "/v1/attempts/att_00000000000000000000000000").want(t, 404, "not_found")
+}
+
+func (g *gateway) conformTokens(t *testing.T) {
+	var made api.TokenCreated
+	g.post(t, g.acme.token, "/v1/tokens", `{"name":"billing","role":"publisher","expires_in_seconds":3600}`).want(t, 201, "").into(t, &made)
+	if fmt.Sprint(made.Scopes) != "[events:write]" || made.Subject != "billing" {
+		t.Errorf("made %+v", made)
+	}
+	g.post(t, made.Token, "/v1/events", `{"type":"a","data":1}`).want(t, 202, "")
+	g.post(t, g.acme.token, "/v1/tokens", `{"name":"x"}`).want(t, 422, "validation_failed")
+	g.post(t, g.acme.token, "/v1/tokens", `{"name":"x","role":"owner","scopes":["events:read"]}`).want(t, 422, "validation_failed")
+	g.post(t, g.acme.token, "/v1/tokens", `{"name":"x","scopes":["admin:read"]}`).want(t, 422, "validation_failed")
+	g.post(t, g.acme.token, "/v1/tokens", `{"name":"x","scopes":["events:read"],"event_scopes":["a.b"]}`).want(t, 422, "glob_invalid")
+	g.post(t, g.acme.token, "/v1/tokens", ``).want(t, 415, "unsupported_media_type")
+	g.post(t, g.acme.token, "/v1/tokens", ` `).want(t, 400, "malformed_json")
+	g.post(t, g.scoped(t, g.acme, "tokens:write"), "/v1/tokens", `{"name":"x","role":"owner"}`).want(t, 403, "scope_not_grantable")
+
+	var list api.TokenList
+	g.get(t, g.acme.token, "/v1/tokens").want(t, 200, "").into(t, &list)
+	g.get(t, g.acme.token, "/v1/tokens").lacks(t, made.Token)
+	if len(list.Data) < 2 || list.Data[1].ID != made.ID {
+		t.Errorf("the tokens are %+v", list.Data)
+	}
+	g.get(t, g.acme.token, "/v1/tokens?limit=0").want(t, 400, "parameter_invalid")
+
+	path := "/v1/tokens/" + made.ID
+	g.do(t, request{method: "DELETE", path: path, token: g.acme.token}).want(t, 204, "")
+	g.do(t, request{method: "DELETE", path: path, token: g.acme.token}).want(t, 204, "")
+	g.post(t, made.Token, "/v1/events", `{"type":"a","data":1}`).want(t, 401, "token_revoked")
+	g.do(t, request{method: "DELETE", path: path + "?now", token: g.acme.token}).want(t, 400, "unknown_parameter")
+	g.do(t, request{method: "DELETE", path: "/v1/tokens/tok_00000000000000000000000000", token: g.acme.token}).want(t, 404, "not_found")
+	g.do(t, request{method: "DELETE", path: path, token: made.Token}).want(t, 401, "token_revoked")
+	g.do(t, request{method: "DELETE", path: path, token: g.scoped(t, g.acme, "events:read")}).want(t, 403, "scope_missing")
+}
+
+func (g *gateway) conformTenants(t *testing.T) {
+	var made api.Tenant
+	created := g.post(t, g.operator, "/admin/v1/tenants", `{"name":"Carol","uid":"carol","metadata":{"plan":"gold"}}`).want(t, 201, "")
+	created.into(t, &made)
+	path := "/admin/v1/tenants/" + made.ID
+	if created.header.Get("Location") != path || created.header.Get("ETag") != `"1"` || made.State != "active" {
+		t.Errorf("created %+v with %v", made, created.header)
+	}
+	g.post(t, g.operator, "/admin/v1/tenants", `{"name":"Carol","uid":"carol"}`).want(t, 409, "uid_conflict")
+	g.post(t, g.operator, "/admin/v1/tenants", `{"name":" "}`).want(t, 422, "validation_failed")
+	g.post(t, g.operator, "/admin/v1/tenants", `{"name":"x"`).want(t, 400, "malformed_json")
+
+	g.get(t, g.operator, path).want(t, 200, "")
+	g.get(t, g.operator, "/admin/v1/tenants/uid:carol").want(t, 200, "")
+	g.get(t, g.operator, "/admin/v1/tenants/uid:nobody").want(t, 404, "not_found")
+	g.get(t, g.operator, path+"?x").want(t, 400, "unknown_parameter")
+	g.do(t, request{method: "GET", path: path, token: g.operator, header: http.Header{"If-None-Match": {`"1"`}}}).want(t, 304, "")
+	var list api.TenantList
+	g.get(t, g.operator, "/admin/v1/tenants?state=active&limit=1").want(t, 200, "").into(t, &list)
+	if len(list.Data) != 1 || list.Data[0].ID != made.ID || !list.HasMore {
+		t.Errorf("the tenants are %+v", list)
+	}
+	g.get(t, g.operator, "/admin/v1/tenants?state=gone").want(t, 400, "parameter_invalid")
+
+	var token api.TokenCreated
+	g.post(t, g.operator, path+"/tokens", `{"name":"owner","role":"owner"}`).want(t, 201, "").into(t, &token)
+	g.post(t, g.operator, path+"/tokens", `{"name":"owner","role":"king"}`).want(t, 422, "validation_failed")
+	g.post(t, g.operator, path+"/tokens", `{"name":"owner","role":"owner","x":1}`).want(t, 422, "validation_failed")
+	g.post(t, g.operator, path+"/tokens", `}`).want(t, 400, "malformed_json")
+	g.post(t, g.operator, "/admin/v1/tenants/ten_00000000000000000000000000/tokens", `{"name":"owner","role":"owner"}`).want(t, 404, "not_found")
+	g.get(t, g.operator, "/admin/v1/tenants/uid:carol/tokens").want(t, 200, "")
+	g.get(t, g.operator, path+"/tokens?x").want(t, 400, "unknown_parameter")
+	g.get(t, g.operator, "/admin/v1/tenants/ten_00000000000000000000000000/tokens").want(t, 404, "not_found")
+
+	patch := func(body, ifMatch string) answer {
+		return g.do(t, request{method: "PATCH", path: path, token: g.operator, body: body, header: http.Header{"If-Match": {ifMatch}}})
+	}
+	patch(`{"state":"suspended","metadata":{"plan":null}}`, `"1"`).want(t, 200, "")
+	patch(`{"name":"C"}`, `"1"`).want(t, 412, "precondition_failed")
+	patch(`{"name":null}`, `"2"`).want(t, 422, "validation_failed")
+	patch(`{"name":`, `"2"`).want(t, 400, "malformed_json")
+	g.post(t, g.operator, "/admin/v1/tenants", `{"name":"Dave","uid":"dave"}`).want(t, 201, "")
+	patch(`{"uid":"dave"}`, `"2"`).want(t, 409, "uid_conflict")
+	g.do(t, request{method: "PATCH", path: "/admin/v1/tenants/uid:nobody", token: g.operator, body: `{}`}).want(t, 404, "not_found")
+
+	g.config.Authority.Invalidate("") // as the notification does
+	g.post(t, token.Token, "/v1/events", `{"type":"a","data":1}`).want(t, 403, "tenant_suspended")
+	g.get(t, token.Token, "/v1/events").want(t, 200, "")
+	patch(`{"state":"active"}`, `"2"`).want(t, 200, "")
+	g.config.Authority.Invalidate("")
+	g.post(t, token.Token, "/v1/events", `{"type":"a","data":1}`).want(t, 202, "")
+
+	revoke := "/admin/v1/tokens/" + token.ID
+	g.do(t, request{method: "DELETE", path: revoke, token: g.operator}).want(t, 204, "")
+	g.do(t, request{method: "DELETE", path: revoke + "?x", token: g.operator}).want(t, 400, "unknown_parameter")
+	g.do(t, request{method: "DELETE", path: "/admin/v1/tokens/tok_00000000000000000000000000", token: g.operator}).want(t, 404, "not_found")
+	g.get(t, token.Token, "/v1/events").want(t, 401, "token_revoked")
+}
+
+func (g *gateway) conformDiscovery(t *testing.T) {
+	var who api.Whoami
+	g.get(t, g.acme.token, "/v1/whoami").want(t, 200, "").into(t, &who)
+	if who.Tenant.Name != "Acme" || len(who.Token.Scopes) != 12 || who.Limits.EventDataBytes != 256<<10 || who.Limits.Endpoints != 20 {
+		t.Errorf("whoami says %+v", who)
+	}
+	g.get(t, g.narrow(t, g.acme, "project/*", "events:read"), "/v1/whoami").want(t, 200, "")
+	g.get(t, g.acme.token, "/v1/whoami?x").want(t, 400, "unknown_parameter")
+	for _, path := range []string{"/.well-known/jwks.json", "/openapi.yaml", "/problems", "/problems/not_found"} {
+		g.get(t, "", path).want(t, 200, "")
+		g.get(t, "", path+"?x=1").want(t, 400, "unknown_parameter")
+	}
+	g.get(t, "", "/problems/nothing").want(t, 404, "not_found")
+	for code := range api.Kinds() {
+		if page := g.get(t, "", "/problems/"+code).want(t, 200, ""); !strings.Contains(string(page.body), "<h1>"+code+"</h1>") {
+			t.Errorf("the page of %s is %s", code, page.body)
+		}
+	}
+}
+
+func (g *gateway) conformHealth(t *testing.T) {
+	for _, path := range []string{"/livez", "/healthz", "/readyz"} {
+		g.get(t, "", path).want(t, 200, "")
+		g.get(t, "", path+"?x=1").want(t, 400, "unknown_parameter")
+	}
+	g.get(t, "", "/readyz?verbose").want(t, 200, "")
+	g.server.Drain()
+	g.get(t, "", "/readyz").want(t, 503, "")
+	g.get(t, "", "/livez").want(t, 200, "")
+}
