@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -243,3 +244,5 @@ func TestAnEndedContextEndsACommand(t *testing.T) {
 		t.Errorf("exit %d, want 1", code)
 	}
 }
+
+func b64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
@@ -89,12 +90,13 @@ type Worker struct {
 	timeout    time.Duration
 }
 
-// NewWorker returns the worker. timeout bounds a job: longer than any attempt and its record take; 45 s.
-func NewWorker(d *Dispatcher, timeout time.Duration) *Worker {
+// NewWorker returns the worker. timeout bounds a job: longer than any attempt and its record take; 45 s. d is nil in
+// a process without workers: its River client must know the kind all the same, for it may be the one that leads.
+func NewWorker(db *pgxpool.Pool, d *Dispatcher, timeout time.Duration) *Worker {
 	if timeout == 0 {
 		timeout = 45 * time.Second
 	}
-	return &Worker{dispatcher: d, timeout: timeout, lookups: batch.New(batchResults, d.store.conditions)}
+	return &Worker{dispatcher: d, timeout: timeout, lookups: batch.New(batchResults, (&store{db: db}).conditions)}
 }
 
 // Timeout bounds a job.
@@ -127,6 +129,9 @@ type condition struct {
 
 // Work rings.
 func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
+	if w.dispatcher == nil {
+		return river.JobSnooze(snoozeFirst)
+	}
 	key := Key{job.Args.EventID, job.Args.EndpointID}
 	c, err := w.lookups.Do(ctx, key)
 	if err != nil {
@@ -149,7 +154,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	case err != nil:
 		return err
 	case a.closing:
-		return w.closing(ctx)
+		return river.JobSnooze(time.Second) // for another process, or this one's successor
 	case !a.granted, a.taken:
 		return river.JobSnooze(w.snooze(job.JobRow))
 	}
@@ -163,13 +168,6 @@ func (w *Worker) later(ctx context.Context, err error) error {
 	}
 	w.dispatcher.log.Error("a job can't ring", "error", err)
 	return river.JobSnooze(snoozeFirst + rand.N(snoozeFirst))
-}
-
-// closing waits for River to take the job back at a shutdown: a job that returns its context's error keeps its
-// attempt.
-func (w *Worker) closing(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 // snooze doubles with each snooze that River counted on the job.

@@ -121,7 +121,7 @@ func (in *installation) start(t testing.TB, o options) *process {
 	p.dispatcher = delivery.NewDispatcher(in.dispatch, runner, o.dispatcher, log)
 
 	workers := river.NewWorkers()
-	river.AddWorker(workers, delivery.NewWorker(p.dispatcher, 0))
+	river.AddWorker(workers, delivery.NewWorker(in.dispatch, p.dispatcher, 0))
 	river.AddWorker(workers, delivery.NewReconciler(in.dispatch, policy, 200*time.Millisecond, p.dispatcher.Look, log))
 	config := &river.Config{
 		ID: p.id.String(), Schema: "river", Workers: workers, Logger: log, TestOnly: true,
