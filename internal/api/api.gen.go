@@ -881,7 +881,9 @@ type EndpointCreate struct {
 	Schedule *Schedule `json:"schedule,omitempty"`
 
 	// Scopes Globs over scopes, what the endpoint may receive. If left out, the event scopes of the calling token, else `**`.
-	Scopes *EndpointScopes `json:"scopes,omitempty"`
+	//
+	// Example: ["project/42"]
+	Scopes *[]Glob `json:"scopes,omitempty"`
 
 	// Secret A signing secret that you bring: `whsec_` and base64 of 24 to 64 bytes. If left out, one is made.
 	//
@@ -894,7 +896,9 @@ type EndpointCreate struct {
 	TimeoutMs *int `json:"timeout_ms,omitempty"`
 
 	// Types Globs over event types, what the endpoint wants. If left out, `**`.
-	Types *EndpointTypes `json:"types,omitempty"`
+	//
+	// Example: ["invoice.**"]
+	Types *[]Glob `json:"types,omitempty"`
 
 	// UID Your own name for the thing, unique within the tenant.
 	//

@@ -160,6 +160,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	closed bool // the connection is, after it
 }
 
 // do makes a request and holds its answer to the contract.
@@ -198,7 +199,7 @@ func (g *gateway) do(t *testing.T, r request) answer {
 	if err != nil {
 		t.Fatalf("%s %s: read the answer: %v", r.method, r.path, err)
 	}
-	a := answer{res.StatusCode, res.Header, text}
+	a := answer{res.StatusCode, res.Header, text, res.Close}
 	g.contract.hold(t, req, a)
 	return a
 }

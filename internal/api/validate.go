@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -48,9 +49,10 @@ func readQuery(x *exchange) (url.Values, error) {
 	return values, nil
 }
 
-// sorted orders errors by what they are about, and keeps a bounded number of them.
+// sorted orders errors by what they are about, once each, and keeps a bounded number of them.
 func sorted(fields []FieldError) []FieldError {
 	slices.SortStableFunc(fields, func(a, b FieldError) int { return strings.Compare(whereOf(a), whereOf(b)) })
+	fields = slices.CompactFunc(fields, func(a, b FieldError) bool { return whereOf(a) == whereOf(b) && a.Code == b.Code })
 	return fields[:min(len(fields), maxFieldErrors)]
 }
 
@@ -172,6 +174,7 @@ func (s *Server) validate(x *exchange, body []byte) error {
 // schema, and some repeat the value.
 func contractRefusal(err error) error {
 	var fields, parameters []FieldError
+	strangers := make(map[string]bool) // objects whose unknown fields were told of
 	unplaced := false
 	eachError(err, nil, func(in *openapi3filter.RequestError, fault error) {
 		schema, _ := fault.(*openapi3.SchemaError) //nolint:errorlint // eachError has unwrapped it
@@ -183,8 +186,14 @@ func contractRefusal(err error) error {
 			}
 			parameters = append(parameters, parameterError(in.Parameter.Name, code, detail))
 		case schema != nil:
-			code, detail := schemaFault(schema)
-			fields = append(fields, fieldError(pointerOf(schema.JSONPointer()), code, detail))
+			at := pointerOf(schema.JSONPointer())
+			if schema.SchemaField != "properties" {
+				code, detail := schemaFault(schema)
+				fields = append(fields, fieldError(at, code, detail))
+			} else if !strangers[at] {
+				strangers[at] = true
+				fields = append(fields, unknownFields(at, schema)...)
+			}
 		default:
 			unplaced = true
 		}
@@ -213,16 +222,22 @@ func eachError(err error, in *openapi3filter.RequestError, leaf func(*openapi3fi
 			return
 		}
 		eachError(e.Err, e, leaf)
-	case *openapi3.SchemaError:
-		// Of an allOf the parts know more than the whole.
-		if e.Origin != nil && e.SchemaField == "allOf" {
-			eachError(e.Origin, in, leaf)
-			return
-		}
-		leaf(in, e)
 	default:
 		leaf(in, err)
 	}
+}
+
+// unknownFields tells of an object's fields that its schema lacks, where they are. The validator tells of them at the
+// object, once for each.
+func unknownFields(at string, e *openapi3.SchemaError) []FieldError {
+	object, _ := e.Value.(map[string]any)
+	var faults []FieldError
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if e.Schema.Properties[name] == nil && len(faults) < maxFieldErrors {
+			faults = append(faults, fieldError(at+"/"+pointerToken(name), fieldUnknown, "It is not a field here."))
+		}
+	}
+	return faults
 }
 
 func pointerOf(tokens []string) string {
@@ -240,8 +255,6 @@ func schemaFault(e *openapi3.SchemaError) (code, detail string) {
 	switch e.SchemaField {
 	case "required":
 		return fieldRequired, "It must be there."
-	case "properties", "additionalProperties":
-		return fieldUnknown, "It is not a field here."
 	case "type", "nullable":
 		return fieldType, "It must be " + kindOfSchema(s) + "."
 	case "enum":
