@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -65,6 +66,8 @@ func install(ctx context.Context, program string, sink *sink, endpoints int) (_ 
 	s.env = append(os.Environ(), "GATEWAY_DATABASE_URL="+s.pg.URL(), "GATEWAY_SECRET_KEYS="+key, "GATEWAY_ALLOW_HTTP=true",
 		"GATEWAY_EGRESS_ALLOW_LOOPBACK=true", "GATEWAY_LOG_LEVEL=warn")
 	cli := func(into any, args ...string) error {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = s.env
 		cmd.Stderr = os.Stderr
@@ -82,7 +85,7 @@ func install(ctx context.Context, program string, sink *sink, endpoints int) (_ 
 	}
 	var tenant struct{ ID string }
 	var token struct{ Token string }
-	if err := cli(&tenant, "tenant", "create", "--name", "bench", "--json"); err != nil {
+	if err := cli(&tenant, "tenant", "create", "bench", "--json"); err != nil {
 		return nil, err
 	}
 	if err := cli(&token, "token", "create", "--tenant", tenant.ID, "--role", "owner", "--json"); err != nil {
@@ -120,6 +123,7 @@ func (s *system) serve(ctx context.Context, program string) error {
 	s.url, s.ops = "http://"+api, "http://"+ops
 	s.cmd = exec.Command(program, "serve", "--listen", api, "--ops-listen", ops)
 	s.cmd.Env, s.cmd.Stderr = s.env, os.Stderr
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,8 +67,12 @@ func (o *output) fail(err error) {
 	fmt.Fprintf(o.stderr, "%s %s\n", o.paint(red, "gateway:"), text)
 }
 
-// data writes a command's result: value with --json, else what human writes.
+// data writes a command's result: value with --json, else what human writes, which may also say something.
 func (o *output) data(value any, human func(w io.Writer)) error {
+	var text bytes.Buffer
+	if !o.json {
+		human(&text)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.json {
@@ -79,7 +84,9 @@ func (o *output) data(value any, human func(w io.Writer)) error {
 		}
 		return nil
 	}
-	human(o.stdout)
+	if _, err := o.stdout.Write(text.Bytes()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
 	return nil
 }
 

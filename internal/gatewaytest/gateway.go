@@ -110,7 +110,7 @@ func (i *Installation) Tenant(name string) (id, token string) {
 	var made struct {
 		ID string `json:"id"`
 	}
-	i.CLI(&made, "tenant", "create", "--name", name)
+	i.CLI(&made, "tenant", "create", name)
 	var issued struct {
 		Token string `json:"token"`
 	}
