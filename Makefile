@@ -33,7 +33,7 @@ race: postgres ## Run the tests with the race detector
 
 .PHONY: lint
 lint: bin/staticcheck ## Check the format, go vet, staticcheck
-	@unformatted=$$(gofmt -l cmd internal migrations sdk); \
+	@unformatted=$$(gofmt -l bench cmd interop internal migrations sdk); \
 	if [[ -n $$unformatted ]]; then echo "run gofmt -w on:" $$unformatted >&2; exit 1; fi
 	@go vet $(packages)
 	@bin/staticcheck $(packages)
@@ -41,6 +41,16 @@ lint: bin/staticcheck ## Check the format, go vet, staticcheck
 .PHONY: generate
 generate: ## Make all generated files anew
 	@go generate $(packages)
+
+.PHONY: interop
+interop: build postgres ## Send real payloads of others through the program, and verify with the official library
+	@cd interop && npm ci --silent
+	@GATEWAY_TEST_PROGRAM=$(CURDIR)/bin/gateway go test -tags interop -count=1 -v ./interop | grep -v '^=== '
+
+.PHONY: bench
+bench: build postgres ## Measure what a delivery costs here: all scenarios, or S=A
+	@go build -o bin/bench ./bench
+	@bin/bench $(if $(S),-s $(S))
 
 .PHONY: sdk-test
 sdk-test: ## Test the Go SDK as its users build it: alone, without the workspace
