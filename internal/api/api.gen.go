@@ -595,7 +595,7 @@ type DeliveredEvent struct {
 	// Data The JSON value that was posted, with the same bytes.
 	//
 	// Example: {"amount":1250,"currency":"EUR"}
-	Data nullable.Nullable[json.RawMessage] `json:"data"`
+	Data json.RawMessage `json:"data"`
 
 	// ID The id of an event. It is also the `webhook-id`.
 	//
@@ -1159,7 +1159,7 @@ type Event struct {
 	// Data The JSON value that was posted, with the same bytes. Only in the answer for one event, and only with the scope `payloads:read`.
 	//
 	// Example: {"amount":1250,"currency":"EUR"}
-	Data nullable.Nullable[json.RawMessage] `json:"data,omitempty"`
+	Data *json.RawMessage `json:"data,omitempty"`
 
 	// FannedOutAt RFC 3339 in UTC, with microseconds.
 	//
@@ -1258,7 +1258,7 @@ type EventPost struct {
 	// Data Any JSON value, at most 256 KiB and 128 levels. Its bytes are kept.
 	//
 	// Example: {"amount":1250,"currency":"EUR"}
-	Data nullable.Nullable[json.RawMessage] `json:"data"`
+	Data json.RawMessage `json:"data"`
 
 	// OccurredAt When it happened, RFC 3339 with an offset. If left out, the time that it was accepted.
 	//

@@ -65,6 +65,8 @@ func readContract(t testing.TB) *contract {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// OpenAPI 3.0.3 lets a schema without a type admit null, too; the validator wants to be told.
+	doc.Components.Schemas["Event"].Value.Properties["data"].Value.Nullable = true
 	c := &contract{doc: doc, seen: make(map[string]bool)}
 	for path, item := range doc.Paths.Map() {
 		for method, operation := range item.Operations() {

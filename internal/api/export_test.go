@@ -8,11 +8,11 @@ type PostedEvent = postedEvent
 // ReadEvent is readEvent.
 var ReadEvent = readEvent
 
-// Limits of a posted event.
-const (
-	MaxEventData = maxEventData
-	MaxNesting   = maxNesting
-)
+// CheckText is checkText.
+var CheckText = checkText
+
+// MaxNesting is maxNesting.
+const MaxNesting = maxNesting
 
 // CodeOf is the code of the problem that an error becomes, and the pointers of its fields.
 func CodeOf(err error) (code string, pointers []string) {

@@ -77,6 +77,9 @@ func New(cfg Config) (*Server, error) {
 			on = s.ops
 		}
 		on.Add(o.method, o.echoPath(), s.operate(o, handle))
+		if o.method == http.MethodGet { // the same, and net/http keeps the body back
+			on.Add(http.MethodHead, o.echoPath(), s.operate(o, handle))
+		}
 	}
 	for id := range handlers {
 		return nil, fmt.Errorf("%q is handled, but openapi.yaml has no such operation", id)

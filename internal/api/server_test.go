@@ -27,11 +27,27 @@ func TestUnknownRoutes(t *testing.T) {
 	}
 	for path, allow := range map[string]string{"/v1/events": "GET, POST", "/v1/endpoints/x": "DELETE, GET, PATCH", "/v1/whoami": "GET", "/v1/tokens/x": "DELETE"} {
 		a := g.do(t, request{method: "PUT", path: path, token: g.acme.token, body: "{}"}).want(t, 405, "method_not_allowed")
-		methods := slices.DeleteFunc(strings.Split(a.header.Get("Allow"), ", "), func(m string) bool { return m == "OPTIONS" })
+		methods := slices.DeleteFunc(strings.Split(a.header.Get("Allow"), ", "), func(m string) bool { return m == "OPTIONS" || m == "HEAD" })
 		slices.Sort(methods)
 		if got := strings.Join(methods, ", "); got != allow {
 			t.Errorf("%s allows %q, want %q", path, got, allow)
 		}
+	}
+}
+
+func TestHeadIsGetWithoutABody(t *testing.T) {
+	t.Parallel()
+	g := setup(t)
+	e := g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/in"}`)
+	for path, token := range map[string]string{"/v1/endpoints/" + e: g.acme.token, "/v1/whoami": g.acme.token, "/openapi.yaml": "", "/problems": ""} {
+		got := g.get(t, token, path).want(t, 200, "")
+		head := g.do(t, request{method: "HEAD", path: path, token: token})
+		if head.status != 200 || len(head.body) != 0 || head.header.Get("Content-Type") != got.header.Get("Content-Type") || head.header.Get("ETag") != got.header.Get("ETag") {
+			t.Errorf("HEAD %s: %d, %d bytes, %v", path, head.status, len(head.body), head.header)
+		}
+	}
+	if a := g.do(t, request{method: "HEAD", path: "/v1/events"}); a.status != 401 {
+		t.Errorf("without a token: %d", a.status)
 	}
 }
 
