@@ -182,7 +182,7 @@ func TestInspectExplains(t *testing.T) {
 func TestMigrations(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATABASE_URL=" + postgrestest.NewURL(t)}
-	if got := must(t, env, "migrate", "status"); strings.Contains(got, "pending") || !strings.Contains(got, "gateway") || !strings.Contains(got, "river") {
+	if got := must(t, env, "migrate", "status"); strings.Contains("\n"+got, "\npending") || !strings.Contains(got, "gateway") || !strings.Contains(got, "river") {
 		t.Errorf("status of a database that is up to date:\n%s", got)
 	}
 	must(t, env, "migrate", "down", "--yes")
@@ -197,6 +197,9 @@ func TestMigrations(t *testing.T) {
 	}
 	if got := fields(t, must(t, env, "migrate", "up", "--json")); got["applied"].(float64) != 0 {
 		t.Errorf("applied %v the second time", got)
+	}
+	if got := command(t, env, "migrate", "up"); got.code != 0 || !strings.Contains(got.stderr, "up to date") {
+		t.Errorf("for people: exit %d, %q", got.code, got.stderr)
 	}
 	must(t, env, "tenant", "list")
 }

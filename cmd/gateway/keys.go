@@ -25,7 +25,7 @@ func (c *cli) keysCommand() *cobra.Command {
 			}
 			text, err := signing.NewKey(id)
 			if err != nil {
-				return usagef("%v", err)
+				return usagef("a key's name is 1 to 32 characters of A-Z a-z 0-9 _ and -: %v", err)
 			}
 			err = c.out.data(map[string]string{"secret_keys": text}, func(w io.Writer) { fmt.Fprintln(w, text) })
 			c.out.hint("Keep it as GATEWAY_SECRET_KEYS or in the file that GATEWAY_SECRET_KEYS_FILE names. What it seals can be opened with nothing else.")
