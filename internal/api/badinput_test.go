@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/internal/api"
@@ -298,13 +299,13 @@ func TestMediaTypes(t *testing.T) {
 }
 
 // endless is a body without an end, and counts what is read of it.
-type endless struct{ read int }
+type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = ' '
 	}
-	e.read += len(p)
+	e.read.Add(int64(len(p)))
 	return len(p), nil
 }
 
@@ -334,8 +335,8 @@ func TestSizes(t *testing.T) {
 		}
 		stream := new(endless)
 		a = g.do(t, request{method: o.method, path: path, token: token, stream: stream}).want(t, 413, "payload_too_large")
-		if !a.closed || stream.read > 64<<20 {
-			t.Errorf("%s reads on: %d bytes, the connection is closed: %v", o.OperationID, stream.read, a.closed)
+		if !a.closed || stream.read.Load() > 64<<20 {
+			t.Errorf("%s reads on: %d bytes, the connection is closed: %v", o.OperationID, stream.read.Load(), a.closed)
 		}
 	}
 }

@@ -10,12 +10,11 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/sallyport-dev/sallyport/internal/tenant"
 	"github.com/sallyport-dev/sallyport/internal/typeid"
-
-	"github.com/google/uuid"
 )
 
 // exchange is one request and its answer on the way through: what the log line tells of it.

@@ -12,11 +12,10 @@ import (
 
 	"github.com/sallyport-dev/sallyport/internal/api"
 	"github.com/sallyport-dev/sallyport/internal/delivery"
+	"github.com/sallyport-dev/sallyport/internal/egress"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
 	"github.com/sallyport-dev/sallyport/internal/outbox"
 	"github.com/sallyport-dev/sallyport/internal/tenant"
-
-	"github.com/sallyport-dev/sallyport/internal/egress"
 )
 
 func TestUnknownRoutes(t *testing.T) {
