@@ -29,16 +29,17 @@ func main() {
 	scenario := flag.String("s", "", "scenario; all when empty")
 	program := flag.String("gateway", "bin/gateway", "the built program")
 	events := flag.Int("events", 0, "events of the scenario, where not its own number")
+	verbose := flag.Bool("v", false, "show the statements that took most of the server's time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *program, *scenario, *events); err != nil {
+	if err := run(ctx, *program, *scenario, *events, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, program, scenario string, events int) error {
+func run(ctx context.Context, program, scenario string, events int, verbose bool) error {
 	var names []string
 	for name := range plans {
 		if scenario == "" || scenario == name {
@@ -54,7 +55,7 @@ func run(ctx context.Context, program, scenario string, events int) error {
 		if events > 0 {
 			p.events = events
 		}
-		if err := measure(ctx, program, p); err != nil {
+		if err := measure(ctx, program, p, verbose); err != nil {
 			return fmt.Errorf("scenario %s: %w", name, err)
 		}
 	}
@@ -62,7 +63,7 @@ func run(ctx context.Context, program, scenario string, events int) error {
 }
 
 // measure runs one scenario on a fresh database.
-func measure(ctx context.Context, program string, p plan) error {
+func measure(ctx context.Context, program string, p plan, verbose bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	hmac := hmacCost()
@@ -96,6 +97,13 @@ func measure(ctx context.Context, program string, p plan) error {
 		return err
 	}
 	report(p, hmac, post, took, sink, before, after)
+	if verbose {
+		text, err := s.statements(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Print(text)
+	}
 	return nil
 }
 

@@ -309,3 +309,22 @@ func cpu(pid int) (time.Duration, error) {
 	}
 	return time.Duration(ticks) * tick, nil
 }
+
+// statements lists the statements that took most of the server's time, for whoever looks for what to do next.
+func (s *system) statements(ctx context.Context) (string, error) {
+	rows, err := s.db.Query(ctx, `
+		select calls, total_exec_time, mean_exec_time, rows, left(regexp_replace(query, '\s+', ' ', 'g'), 100)
+		from pg_stat_statements order by total_exec_time desc limit 16`)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	var calls, n int64
+	var total, mean float64
+	var query string
+	_, err = pgx.ForEachRow(rows, []any{&calls, &total, &mean, &n, &query}, func() error {
+		fmt.Fprintf(&text, "  %8d calls %9.0f ms %8.3f ms each %9d rows  %s\n", calls, total, mean, n, query)
+		return nil
+	})
+	return text.String(), err
+}

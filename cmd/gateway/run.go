@@ -31,8 +31,9 @@ import (
 // endpointLimit is how many endpoints a tenant may have.
 const endpointLimit = 1000
 
-// dispatchConns is the dispatcher's pool: one batch at a time, the look-ups of jobs, the heartbeat and the reconciler.
-const dispatchConns = 6
+// dispatchConns is the pool of what moves events on: the relay's pass, the dispatcher's batch, the look-ups of jobs,
+// the heartbeat and the reconciler, each one at a time. Its statements all go by an index.
+const dispatchConns = 8
 
 // listeners are where a process serves. api is nil in one without that role.
 type listeners struct{ api, ops net.Listener }
@@ -44,7 +45,7 @@ type gateway struct {
 	id       uuid.UUID // new at each start
 
 	pool     *pgxpool.Pool
-	dispatch *pgxpool.Pool
+	dispatch *pgxpool.Pool // of the relay and the dispatcher
 
 	authority  *tenant.Authority
 	endpoints  *endpoint.Store
@@ -141,7 +142,7 @@ func (g *gateway) assemble(ctx context.Context, l listeners) error {
 		if g.dispatcher != nil {
 			fan.HandOver = g.dispatcher.Look
 		}
-		g.relay = outbox.NewRelay(g.pool, outbox.RelayConfig{
+		g.relay = outbox.NewRelay(g.dispatch, outbox.RelayConfig{
 			BatchEvents: s.RelayBatchEvents, BatchDeliveries: s.RelayBatchDeliveries, Poll: s.RelayPoll,
 			BackoffMin: s.RelayBackoff.Min, BackoffMax: s.RelayBackoff.Max,
 		}, g.log, delivery.NewFanout(endpoint.NewDirectory(), g.jobs, fan))

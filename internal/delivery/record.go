@@ -25,10 +25,12 @@ type store struct {
 	disable func(ctx context.Context, tx pgx.Tx, tenantID, endpointID uuid.UUID) error
 }
 
-// PlannerSettings are the runtime parameters of a dispatcher's pool: a plan goes by indexes, and is made once.
+// PlannerSettings are the runtime parameters of a dispatcher's pool: a plan goes by indexes, and is made once. A scan
+// that is switched off counts as very dear where it is taken all the same, so that such a statement would be compiled
+// (jit) each time, for a hundred milliseconds.
 func PlannerSettings() map[string]string {
 	return map[string]string{
-		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "plan_cache_mode": "force_generic_plan",
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "plan_cache_mode": "force_generic_plan", "jit": "off",
 	}
 }
 
