@@ -142,6 +142,22 @@ func TestDelivery(t *testing.T) {
 		}
 	})
 
+	t.Run("a new delivery to a failing endpoint is due later", func(t *testing.T) {
+		t.Parallel()
+		in := install(t)
+		rx := receive(t, status(200))
+		ep, _ := in.endpoint(t, rx.URL)
+		in.exec(t, `update gateway.endpoint_state set failing_since = now()`)
+		in.start(t, options{})
+		d := in.await(t, in.post(t, "a"), ep.ID, delivery.Pending)
+		if wait := d.NextAttemptAt.Sub(d.CreatedAt); wait < 4*time.Minute+59*time.Second || wait > 5*time.Minute+time.Second {
+			t.Errorf("due after %v", wait)
+		}
+		if n := in.count(t, `select count(*) from river.river_job where kind = 'webhook.deliver' and scheduled_at between now() + interval '4 minutes' and now() + interval '6 minutes'`); n != 1 {
+			t.Error("the job is not due with it")
+		}
+	})
+
 	t.Run("410 ends the delivery, disables the endpoint, and holds what comes after", func(t *testing.T) {
 		t.Parallel()
 		in := install(t)
