@@ -139,8 +139,16 @@ type Producer struct {
 	Token    string
 	Clients  int // posts at once
 
-	mu    sync.Mutex
-	posts []checker.Post
+	mu       sync.Mutex
+	posts    []checker.Post
+	answered sync.Cond // with mu; of more posts
+}
+
+// NewProducer returns a producer of a tenant's events.
+func NewProducer(gateways func() []*Gateway, tenant, token string, clients int) *Producer {
+	p := &Producer{Gateways: gateways, Tenant: tenant, Token: token, Clients: clients}
+	p.answered.L = &p.mu
+	return p
 }
 
 // Posts is the journal.
@@ -173,11 +181,15 @@ func (p *Producer) Run(ctx context.Context, n int) {
 	wg.Wait()
 }
 
-// Answered is how many posts have been answered.
-func (p *Producer) Answered() int {
+// Await waits until n posts have been answered, or ctx ends.
+func (p *Producer) Await(ctx context.Context, n int) {
+	stop := context.AfterFunc(ctx, p.answered.Broadcast)
+	defer stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.posts)
+	for len(p.posts) < n && ctx.Err() == nil {
+		p.answered.Wait()
+	}
 }
 
 func (p *Producer) post(ctx context.Context, i int) {
@@ -206,6 +218,7 @@ func (p *Producer) post(ctx context.Context, i int) {
 	p.mu.Lock()
 	p.posts = append(p.posts, post)
 	p.mu.Unlock()
+	p.answered.Broadcast()
 }
 
 // Export reads all deliveries and attempts of a tenant through the API. names translates ids of endpoints into the
