@@ -33,9 +33,9 @@ race: postgres ## Run the tests with the race detector
 
 .PHONY: lint
 lint: bin/staticcheck ## Check the format, go vet, staticcheck
-	@unformatted=$$(gofmt -l bench cmd interop internal migrations sdk); \
+	@unformatted=$$(gofmt -l bench chaos cmd interop internal migrations sdk); \
 	if [[ -n $$unformatted ]]; then echo "run gofmt -w on:" $$unformatted >&2; exit 1; fi
-	@go vet $(packages)
+	@go vet -tags chaos,interop $(packages)
 	@bin/staticcheck $(packages)
 
 .PHONY: generate
@@ -46,6 +46,10 @@ generate: ## Make all generated files anew
 interop: build postgres ## Send real payloads of others through the program, and verify with the official library
 	@cd interop && npm ci --silent
 	@GATEWAY_TEST_PROGRAM=$(CURDIR)/bin/gateway go test -tags interop -count=1 -v ./interop | grep -v '^=== '
+
+.PHONY: chaos-short
+chaos-short: build postgres ## Kill the gateway and the database under load, and count what became of it
+	@GATEWAY_TEST_PROGRAM=$(CURDIR)/bin/gateway go test -tags chaos -count=1 -v -timeout 170s ./chaos | grep -v '^=== '
 
 .PHONY: bench
 bench: build postgres ## Measure what a delivery costs here: all scenarios, or S=A

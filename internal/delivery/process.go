@@ -57,10 +57,11 @@ func NewProcess(db *pgxpool.Pool, cfg ProcessConfig, log *slog.Logger) *Process 
 
 // Run beats until ctx ends, then says that the process has ended.
 func (p *Process) Run(ctx context.Context) error {
-	tick := time.NewTicker(p.cfg.Heartbeat)
+	// Looking is cheaper than beating, and how often it is done adds to how long the dead stay unnoticed.
+	tick := time.NewTicker(p.cfg.Heartbeat / looksPerBeat)
 	defer tick.Stop()
-	for {
-		if err := p.turn(ctx); err != nil && ctx.Err() == nil {
+	for n := 0; ; n++ {
+		if err := p.turn(ctx, n%looksPerBeat == 0); err != nil && ctx.Err() == nil {
 			// Nobody can be judged by an observer that stood still itself.
 			clear(p.seen)
 			p.log.Error("heartbeat failed", "error", err)
@@ -78,12 +79,17 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 }
 
-// turn beats once and looks at the others.
-func (p *Process) turn(ctx context.Context) error {
+// looksPerBeat is how often a process looks at the others' beats while it makes one of its own.
+const looksPerBeat = 4
+
+// turn beats if it is time to, and looks at the others.
+func (p *Process) turn(ctx context.Context, beat bool) error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.DeadAfter/2)
 	defer cancel()
-	if err := p.beat(ctx); err != nil {
-		return err
+	if beat {
+		if err := p.beat(ctx); err != nil {
+			return err
+		}
 	}
 	dead, err := p.look(ctx)
 	if err != nil {
