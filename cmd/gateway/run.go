@@ -252,7 +252,7 @@ func (g *gateway) assembleAPI() (err error) {
 	g.api, err = api.New(api.Config{
 		Authority: g.authority, Tenants: tenant.NewTenants(g.pool), Endpoints: g.endpoints,
 		Outbox: g.writer, Events: outbox.NewReader(g.pool), Deliveries: delivery.NewReader(g.pool),
-		EndpointLimit: endpointLimit, Checks: g.checks(), Log: g.log,
+		EndpointLimit: endpointLimit, RotationGrace: g.settings.RotationGrace, Checks: g.checks(), Log: g.log,
 	})
 	if err != nil {
 		return fmt.Errorf("make the API: %w", err)

@@ -1627,6 +1627,19 @@ type SecretInfo struct {
 	RetiresAt *Time `json:"retires_at,omitempty"`
 }
 
+// SecretRotation How a secret is rotated.
+type SecretRotation struct {
+	// GraceSeconds How long the secret before signs on; 0 stops it at once. A setting of the gateway (24 h) when it is left out.
+	//
+	// Example: 86400
+	GraceSeconds *int `json:"grace_seconds,omitempty"`
+
+	// Secret The new secret, brought along: `whsec_` and 24 to 64 bytes in base64. One is made when it is left out.
+	//
+	// Example: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+	Secret *string `json:"secret,omitempty"`
+}
+
 // Subject What the event is about. 1 to 256 bytes of UTF-8 without control characters.
 //
 // Example: invoice/991
@@ -2107,6 +2120,9 @@ type NotFound = Problem
 // PreconditionFailed An error (RFC 9457).
 type PreconditionFailed = Problem
 
+// RotationLimit An error (RFC 9457).
+type RotationLimit = Problem
+
 // TokenRefused An error (RFC 9457).
 type TokenRefused = Problem
 
@@ -2251,6 +2267,18 @@ type UpdateEndpointParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// EndPreviousSecretsParams defines parameters for EndPreviousSecrets.
+type EndPreviousSecretsParams struct {
+	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// RotateSecretParams defines parameters for RotateSecret.
+type RotateSecretParams struct {
+	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
 	// Limit How many things a page holds.
@@ -2301,6 +2329,9 @@ type CreateEndpointJSONRequestBody = EndpointCreate
 
 // UpdateEndpointJSONRequestBody defines body for UpdateEndpoint for application/json ContentType.
 type UpdateEndpointJSONRequestBody = EndpointPatch
+
+// RotateSecretJSONRequestBody defines body for RotateSecret for application/json ContentType.
+type RotateSecretJSONRequestBody = SecretRotation
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenCreate
@@ -2376,6 +2407,12 @@ type ServerInterface interface {
 	// UpdateEndpoint Change an endpoint
 	// (PATCH /v1/endpoints/{endpoint_id})
 	UpdateEndpoint(ctx echo.Context, endpointID EndpointIDPath, params UpdateEndpointParams) error
+	// EndPreviousSecrets End the grace of previous secrets
+	// (DELETE /v1/endpoints/{endpoint_id}/secrets/previous)
+	EndPreviousSecrets(ctx echo.Context, endpointID EndpointIDPath, params EndPreviousSecretsParams) error
+	// RotateSecret Rotate an endpoint's secret
+	// (POST /v1/endpoints/{endpoint_id}/secrets/rotate)
+	RotateSecret(ctx echo.Context, endpointID EndpointIDPath, params RotateSecretParams) error
 	// ListEvents List events
 	// (GET /v1/events)
 	ListEvents(ctx echo.Context, params ListEventsParams) error
@@ -2972,6 +3009,78 @@ func (w *ServerInterfaceWrapper) UpdateEndpoint(ctx echo.Context) error {
 	return err
 }
 
+// EndPreviousSecrets converts echo context to params.
+func (w *ServerInterfaceWrapper) EndPreviousSecrets(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "endpoint_id" -------------
+	var endpointID EndpointIDPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "endpoint_id", ctx.Param("endpoint_id"), &endpointID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endpoint_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EndPreviousSecretsParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EndPreviousSecrets(ctx, endpointID, params)
+	return err
+}
+
+// RotateSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) RotateSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "endpoint_id" -------------
+	var endpointID EndpointIDPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "endpoint_id", ctx.Param("endpoint_id"), &endpointID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endpoint_id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateSecretParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RotateSecret(ctx, endpointID, params)
+	return err
+}
+
 // ListEvents converts echo context to params.
 func (w *ServerInterfaceWrapper) ListEvents(ctx echo.Context) error {
 	var err error
@@ -3172,6 +3281,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/endpoints/:endpoint_id", wrapper.DeleteEndpoint, options.OperationMiddlewares["deleteEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:endpoint_id", wrapper.GetEndpoint, options.OperationMiddlewares["getEndpoint"]...)
 	router.PATCH(options.BaseURL+"/v1/endpoints/:endpoint_id", wrapper.UpdateEndpoint, options.OperationMiddlewares["updateEndpoint"]...)
+	router.POST(options.BaseURL+"/v1/endpoints/:endpoint_id/secrets/rotate", wrapper.RotateSecret, options.OperationMiddlewares["rotateSecret"]...)
+	router.DELETE(options.BaseURL+"/v1/endpoints/:endpoint_id/secrets/previous", wrapper.EndPreviousSecrets, options.OperationMiddlewares["endPreviousSecrets"]...)
 	router.GET(options.BaseURL+"/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/v1/tokens/:token_id", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
@@ -3318,6 +3429,15 @@ type PreconditionFailedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers PreconditionFailedResponseHeaders
+}
+
+type RotationLimitResponseHeaders struct {
+	XRequestID *string
+}
+type RotationLimitApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers RotationLimitResponseHeaders
 }
 
 type TokenRefusedResponseHeaders struct {
@@ -6707,6 +6827,431 @@ func (response UpdateEndpoint503ApplicationProblemPlusJSONResponse) VisitUpdateE
 	return err
 }
 
+type EndPreviousSecretsRequestObject struct {
+	EndpointID EndpointIDPath `json:"endpoint_id"`
+	Params     EndPreviousSecretsParams
+}
+
+type EndPreviousSecretsResponseObject interface {
+	VisitEndPreviousSecretsResponse(w http.ResponseWriter) error
+}
+
+type EndPreviousSecrets200ResponseHeaders struct {
+	ETag       string
+	XRequestID *string
+}
+
+type EndPreviousSecrets200JSONResponse struct {
+	Body    Endpoint
+	Headers EndPreviousSecrets200ResponseHeaders
+}
+
+func (response EndPreviousSecrets200JSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPreviousSecrets400ApplicationProblemPlusJSONResponse struct {
+	BadQueryApplicationProblemPlusJSONResponse
+}
+
+func (response EndPreviousSecrets400ApplicationProblemPlusJSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPreviousSecrets401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response EndPreviousSecrets401ApplicationProblemPlusJSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPreviousSecrets403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenGrantApplicationProblemPlusJSONResponse
+}
+
+func (response EndPreviousSecrets403ApplicationProblemPlusJSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPreviousSecrets404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response EndPreviousSecrets404ApplicationProblemPlusJSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPreviousSecrets412ApplicationProblemPlusJSONResponse struct {
+	PreconditionFailedApplicationProblemPlusJSONResponse
+}
+
+func (response EndPreviousSecrets412ApplicationProblemPlusJSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(412)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPreviousSecrets500ApplicationProblemPlusJSONResponse struct {
+	InternalErrorApplicationProblemPlusJSONResponse
+}
+
+func (response EndPreviousSecrets500ApplicationProblemPlusJSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPreviousSecrets503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response EndPreviousSecrets503ApplicationProblemPlusJSONResponse) VisitEndPreviousSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecretRequestObject struct {
+	EndpointID EndpointIDPath `json:"endpoint_id"`
+	Params     RotateSecretParams
+	Body       *RotateSecretJSONRequestBody
+}
+
+type RotateSecretResponseObject interface {
+	VisitRotateSecretResponse(w http.ResponseWriter) error
+}
+
+type RotateSecret200ResponseHeaders struct {
+	ETag       string
+	XRequestID *string
+}
+
+type RotateSecret200JSONResponse struct {
+	Body    EndpointCreated
+	Headers RotateSecret200ResponseHeaders
+}
+
+func (response RotateSecret200JSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret400ApplicationProblemPlusJSONResponse struct {
+	BadBodyApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret400ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret401ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenGrantApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret403ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret404ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret409ApplicationProblemPlusJSONResponse struct {
+	RotationLimitApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret409ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret412ApplicationProblemPlusJSONResponse struct {
+	PreconditionFailedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret412ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(412)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret413ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret415ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret422ApplicationProblemPlusJSONResponse struct {
+	ValidationFailedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret422ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret500ApplicationProblemPlusJSONResponse struct {
+	InternalErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret500ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateSecret503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response RotateSecret503ApplicationProblemPlusJSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListEventsRequestObject struct {
 	Params ListEventsParams
 }
@@ -7628,6 +8173,12 @@ type StrictServerInterface interface {
 	// UpdateEndpoint Change an endpoint
 	// (PATCH /v1/endpoints/{endpoint_id})
 	UpdateEndpoint(ctx context.Context, request UpdateEndpointRequestObject) (UpdateEndpointResponseObject, error)
+	// EndPreviousSecrets End the grace of previous secrets
+	// (DELETE /v1/endpoints/{endpoint_id}/secrets/previous)
+	EndPreviousSecrets(ctx context.Context, request EndPreviousSecretsRequestObject) (EndPreviousSecretsResponseObject, error)
+	// RotateSecret Rotate an endpoint's secret
+	// (POST /v1/endpoints/{endpoint_id}/secrets/rotate)
+	RotateSecret(ctx context.Context, request RotateSecretRequestObject) (RotateSecretResponseObject, error)
 	// ListEvents List events
 	// (GET /v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
@@ -8337,6 +8888,81 @@ func (sh *strictHandler) UpdateEndpoint(ctx echo.Context, endpointID EndpointIDP
 		return err
 	} else if validResponse, ok := response.(UpdateEndpointResponseObject); ok {
 		return validResponse.VisitUpdateEndpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// EndPreviousSecrets operation middleware
+func (sh *strictHandler) EndPreviousSecrets(ctx echo.Context, endpointID EndpointIDPath, params EndPreviousSecretsParams) error {
+	var request EndPreviousSecretsRequestObject
+
+	request.EndpointID = endpointID
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EndPreviousSecrets(ctx.Request().Context(), request.(EndPreviousSecretsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndPreviousSecrets")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(EndPreviousSecretsResponseObject); ok {
+		return validResponse.VisitEndPreviousSecretsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RotateSecret operation middleware
+func (sh *strictHandler) RotateSecret(ctx echo.Context, endpointID EndpointIDPath, params RotateSecretParams) error {
+	var request RotateSecretRequestObject
+
+	request.EndpointID = endpointID
+	request.Params = params
+
+	var body RotateSecretJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateSecret(ctx.Request().Context(), request.(RotateSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RotateSecretResponseObject); ok {
+		return validResponse.VisitRotateSecretResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -31,6 +31,7 @@ const (
 	codeEventUIDConflict code = "event_uid_conflict"
 	codeUIDConflict      code = "uid_conflict"
 	codeEndpointLimit    code = "endpoint_limit"
+	codeRotationLimit    code = "rotation_limit"
 
 	codePreconditionFailed   code = "precondition_failed"
 	codePayloadTooLarge      code = "payload_too_large"
@@ -134,6 +135,9 @@ var allKinds = [...]kind{
 	{codeEndpointLimit, http.StatusConflict, "Too many endpoints",
 		"Delete endpoints that are no longer used. The limit is in GET /v1/whoami.",
 		"The tenant has as many endpoints as it may have."},
+	{codeRotationLimit, http.StatusConflict, "Too many secrets",
+		"End the previous ones with DELETE …/secrets/previous, or wait until the oldest retires.",
+		"Three secrets of the endpoint sign already: the newest, and two in their grace."},
 
 	{codePreconditionFailed, http.StatusPreconditionFailed, "It has changed since you read it",
 		"Read it again, look at what changed, and repeat the change with the new ETag.",

@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 	g := setup(t)
 	t.Run("events", g.conformEvents)
 	t.Run("endpoints", g.conformEndpoints)
+	t.Run("secrets", g.conformSecrets)
 	t.Run("deliveries", g.conformDeliveries)
 	t.Run("tokens", g.conformTokens)
 	t.Run("tenants", g.conformTenants)
@@ -161,6 +162,42 @@ func (g *gateway) conformEndpoints(t *testing.T) {
 	g.do(t, request{method: "DELETE", path: path, token: g.acme.token, header: http.Header{"If-Match": {`"3"`}}}).want(t, 204, "")
 	g.do(t, request{method: "DELETE", path: path, token: g.acme.token}).want(t, 404, "not_found")
 	g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/in","uid":"main"}`) // the name is free again
+}
+
+func (g *gateway) conformSecrets(t *testing.T) {
+	ep := g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/rotated"}`)
+	rotate, previous := "/v1/endpoints/"+ep+"/secrets/rotate", "/v1/endpoints/"+ep+"/secrets/previous"
+	var made api.EndpointCreated
+	first := g.post(t, g.acme.token, rotate, `{}`).want(t, 200, "")
+	first.into(t, &made)
+	if first.header.Get("ETag") != `"2"` || len(made.Secrets) != 2 || made.Secrets[1].RetiresAt == nil || !strings.HasPrefix(made.Secret, "whsec_") {
+		t.Errorf("rotated %s", first.body)
+	}
+	const brought = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	g.post(t, g.acme.token, rotate, `{"secret":"`+brought+`","grace_seconds":60}`).want(t, 200, "").into(t, &made)
+	if made.Secret != brought || len(made.Secrets) != 3 {
+		t.Errorf("rotated to %+v", made)
+	}
+	g.get(t, g.acme.token, "/v1/endpoints/"+ep).want(t, 200, "").lacks(t, strings.TrimPrefix(brought, "whsec_"))
+	g.post(t, g.acme.token, rotate, `{}`).want(t, 409, "rotation_limit")
+	g.post(t, g.acme.token, rotate, `[`).want(t, 400, "malformed_json")
+	for _, body := range []string{`{"grace_seconds":-1}`, `{"grace_seconds":604801}`, `{"secret":"whsec_c2hvcnQ="}`, `{"secret":"hunter2"}`, `{"grace":1}`} {
+		g.post(t, g.acme.token, rotate, body).want(t, 422, "validation_failed").lacks(t, "hunter2")
+	}
+	stale := http.Header{"If-Match": {`"1"`}}
+	g.do(t, request{method: "POST", path: rotate, token: g.acme.token, body: `{}`, header: stale}).want(t, 412, "precondition_failed")
+	g.do(t, request{method: "DELETE", path: previous, token: g.acme.token, header: stale}).want(t, 412, "precondition_failed")
+	g.do(t, request{method: "DELETE", path: previous + "?all", token: g.acme.token}).want(t, 400, "unknown_parameter")
+	narrow := g.narrow(t, g.acme, "project/*", "endpoints:secret", "endpoints:read")
+	g.post(t, narrow, rotate, `{}`).want(t, 403, "scope_not_grantable")
+	g.do(t, request{method: "DELETE", path: previous, token: narrow}).want(t, 403, "scope_not_grantable")
+	var ended api.Endpoint
+	g.do(t, request{method: "DELETE", path: previous, token: g.acme.token}).want(t, 200, "").into(t, &ended)
+	if len(ended.Secrets) != 1 || ended.Secrets[0].RetiresAt != nil {
+		t.Errorf("after the end of previous ones: %+v", ended.Secrets)
+	}
+	g.post(t, g.acme.token, "/v1/endpoints/uid:none/secrets/rotate", `{}`).want(t, 404, "not_found")
+	g.do(t, request{method: "DELETE", path: "/v1/endpoints/uid:none/secrets/previous", token: g.acme.token}).want(t, 404, "not_found")
 }
 
 // narrow is a token that sees a part of the events.

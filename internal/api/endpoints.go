@@ -9,7 +9,6 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
-	"github.com/sallyport-dev/sallyport/internal/signing"
 	"github.com/sallyport-dev/sallyport/internal/tenant"
 	"github.com/sallyport-dev/sallyport/internal/typeid"
 )
@@ -55,13 +54,11 @@ func (c *call) CreateEndpoint(ctx context.Context, r CreateEndpointRequestObject
 		Headers: deref(b.Headers), Metadata: deref(b.Metadata), Timeout: time.Duration(deref(b.TimeoutMs)) * time.Millisecond,
 		MaxInFlight: deref(b.MaxInFlight), Schedule: delays(deref(b.Schedule)),
 	}
-	if b.Secret != nil {
-		secret, err := signing.ParseSecret(*b.Secret)
-		if err != nil { // its text tells the form that is wanted, never the secret
-			return nil, refuseFields(codeValidationFailed, []FieldError{fieldError("/secret", fieldFormat, "It must be whsec_ and 24 to 64 bytes in base64, with padding.")})
-		}
-		spec.Secret = secret
+	secret, err := broughtSecret(b.Secret)
+	if err != nil {
+		return nil, err
 	}
+	spec.Secret = secret
 	e, secret, err := c.cfg.Endpoints.Create(ctx, c.caller, spec)
 	if err != nil {
 		return nil, err

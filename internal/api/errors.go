@@ -33,6 +33,7 @@ func sentinels() []sentinel {
 		{outbox.ErrUIDConflict, codeEventUIDConflict, "An event with this uid and other content was accepted before. It is unchanged."},
 		{endpoint.ErrUIDTaken, codeUIDConflict, "Another endpoint has this uid."},
 		{tenant.ErrUIDTaken, codeUIDConflict, "Another tenant has this uid."},
+		{endpoint.ErrRotationLimit, codeRotationLimit, "Three secrets of the endpoint sign already."},
 		{endpoint.ErrLimit, codeEndpointLimit, "The tenant has as many endpoints as it may have."},
 		{echo.ErrNotFound, codeNotFound, "There is no such path."},
 		{errBodyCut, codeMalformedJSON, "The body ended before it was whole."},

@@ -116,6 +116,17 @@ func TestSDKManagesEndpoints(t *testing.T) {
 	if _, _, err := c.CreateEndpoint(ctx, sdk.EndpointCreate{URL: "http://localhost/"}); !errors.Is(err, sdk.ErrInvalid) {
 		t.Errorf("created a bad one: %v", err)
 	}
+	none := time.Duration(0)
+	rotated, next, err := c.RotateSecret(ctx, e.ID, sdk.Rotation{}, sdk.IfMatch(e.ETag))
+	if err != nil || next == secret || !strings.HasPrefix(next, "whsec_") || len(rotated.Secrets) != 2 || rotated.ETag != `"3"` {
+		t.Errorf("rotated %+v, %v", rotated, err)
+	}
+	if rotated, next, err = c.RotateSecret(ctx, e.ID, sdk.Rotation{Secret: secret, Grace: &none}); err != nil || next != secret || len(rotated.Secrets) != 2 {
+		t.Errorf("rotated back %+v, %v", rotated, err)
+	}
+	if ended, err := c.EndPreviousSecrets(ctx, e.ID); err != nil || len(ended.Secrets) != 1 {
+		t.Errorf("ended %+v, %v", ended, err)
+	}
 	if err := c.DeleteEndpoint(ctx, e.ID, sdk.IfMatch(`"1"`)); !errors.Is(err, sdk.ErrPreconditionFailed) {
 		t.Errorf("a stale delete: %v", err)
 	}

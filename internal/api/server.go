@@ -29,6 +29,8 @@ type Config struct {
 
 	// EndpointLimit is how many endpoints a tenant may have, for whoever asks; the store keeps to it.
 	EndpointLimit int
+	// RotationGrace is how long a secret signs on after its rotation, where the request does not say; 0: 24 h.
+	RotationGrace time.Duration
 	// Checks are what readiness depends on, in the order in which they are told.
 	Checks []Check
 	// RequestTimeout bounds a request, but for sending its answer; 0: 10 s.
@@ -55,6 +57,9 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = 10 * time.Second
+	}
+	if cfg.RotationGrace == 0 {
+		cfg.RotationGrace = 24 * time.Hour
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -163,36 +168,38 @@ func generated(operation func(*ServerInterfaceWrapper, echo.Context) error) hand
 // handlers is every operation by its operationId. New holds it to the contract.
 func handlers() map[string]handler {
 	return map[string]handler{
-		postEventID:         (*call).postEvent,
-		"listEvents":        generated((*ServerInterfaceWrapper).ListEvents),
-		"getEvent":          generated((*ServerInterfaceWrapper).GetEvent),
-		"listDeliveries":    generated((*ServerInterfaceWrapper).ListDeliveries),
-		"getDelivery":       generated((*ServerInterfaceWrapper).GetDelivery),
-		"listAttempts":      generated((*ServerInterfaceWrapper).ListAttempts),
-		"getAttempt":        generated((*ServerInterfaceWrapper).GetAttempt),
-		"listEndpoints":     generated((*ServerInterfaceWrapper).ListEndpoints),
-		"createEndpoint":    generated((*ServerInterfaceWrapper).CreateEndpoint),
-		"getEndpoint":       generated((*ServerInterfaceWrapper).GetEndpoint),
-		"updateEndpoint":    generated((*ServerInterfaceWrapper).UpdateEndpoint),
-		"deleteEndpoint":    generated((*ServerInterfaceWrapper).DeleteEndpoint),
-		"listTokens":        generated((*ServerInterfaceWrapper).ListTokens),
-		"createToken":       generated((*ServerInterfaceWrapper).CreateToken),
-		"revokeToken":       generated((*ServerInterfaceWrapper).RevokeToken),
-		"getWhoami":         generated((*ServerInterfaceWrapper).GetWhoami),
-		"listTenants":       generated((*ServerInterfaceWrapper).ListTenants),
-		"createTenant":      generated((*ServerInterfaceWrapper).CreateTenant),
-		"getTenant":         generated((*ServerInterfaceWrapper).GetTenant),
-		"updateTenant":      generated((*ServerInterfaceWrapper).UpdateTenant),
-		"listTenantTokens":  generated((*ServerInterfaceWrapper).ListTenantTokens),
-		"createTenantToken": generated((*ServerInterfaceWrapper).CreateTenantToken),
-		"revokeAnyToken":    generated((*ServerInterfaceWrapper).RevokeAnyToken),
-		"getJwks":           generated((*ServerInterfaceWrapper).GetJwks),
-		"getOpenapi":        generated((*ServerInterfaceWrapper).GetOpenapi),
-		"listProblems":      generated((*ServerInterfaceWrapper).ListProblems),
-		"getProblem":        generated((*ServerInterfaceWrapper).GetProblem),
-		"getLivez":          generated((*ServerInterfaceWrapper).GetLivez),
-		"getHealthz":        generated((*ServerInterfaceWrapper).GetHealthz),
-		"getReadyz":         generated((*ServerInterfaceWrapper).GetReadyz),
+		postEventID:          (*call).postEvent,
+		"listEvents":         generated((*ServerInterfaceWrapper).ListEvents),
+		"getEvent":           generated((*ServerInterfaceWrapper).GetEvent),
+		"listDeliveries":     generated((*ServerInterfaceWrapper).ListDeliveries),
+		"getDelivery":        generated((*ServerInterfaceWrapper).GetDelivery),
+		"listAttempts":       generated((*ServerInterfaceWrapper).ListAttempts),
+		"getAttempt":         generated((*ServerInterfaceWrapper).GetAttempt),
+		"listEndpoints":      generated((*ServerInterfaceWrapper).ListEndpoints),
+		"createEndpoint":     generated((*ServerInterfaceWrapper).CreateEndpoint),
+		"getEndpoint":        generated((*ServerInterfaceWrapper).GetEndpoint),
+		"updateEndpoint":     generated((*ServerInterfaceWrapper).UpdateEndpoint),
+		"deleteEndpoint":     generated((*ServerInterfaceWrapper).DeleteEndpoint),
+		"rotateSecret":       generated((*ServerInterfaceWrapper).RotateSecret),
+		"endPreviousSecrets": generated((*ServerInterfaceWrapper).EndPreviousSecrets),
+		"listTokens":         generated((*ServerInterfaceWrapper).ListTokens),
+		"createToken":        generated((*ServerInterfaceWrapper).CreateToken),
+		"revokeToken":        generated((*ServerInterfaceWrapper).RevokeToken),
+		"getWhoami":          generated((*ServerInterfaceWrapper).GetWhoami),
+		"listTenants":        generated((*ServerInterfaceWrapper).ListTenants),
+		"createTenant":       generated((*ServerInterfaceWrapper).CreateTenant),
+		"getTenant":          generated((*ServerInterfaceWrapper).GetTenant),
+		"updateTenant":       generated((*ServerInterfaceWrapper).UpdateTenant),
+		"listTenantTokens":   generated((*ServerInterfaceWrapper).ListTenantTokens),
+		"createTenantToken":  generated((*ServerInterfaceWrapper).CreateTenantToken),
+		"revokeAnyToken":     generated((*ServerInterfaceWrapper).RevokeAnyToken),
+		"getJwks":            generated((*ServerInterfaceWrapper).GetJwks),
+		"getOpenapi":         generated((*ServerInterfaceWrapper).GetOpenapi),
+		"listProblems":       generated((*ServerInterfaceWrapper).ListProblems),
+		"getProblem":         generated((*ServerInterfaceWrapper).GetProblem),
+		"getLivez":           generated((*ServerInterfaceWrapper).GetLivez),
+		"getHealthz":         generated((*ServerInterfaceWrapper).GetHealthz),
+		"getReadyz":          generated((*ServerInterfaceWrapper).GetReadyz),
 	}
 }
 

@@ -157,3 +157,39 @@ func (c *Client) DeleteEndpoint(ctx context.Context, id string, conditions ...Co
 	_, err = c.call(ctx, false, nil, req, err)
 	return err
 }
+
+// Rotation says how a secret is rotated. The zero value makes a new secret, and lets the one before sign on for as long as
+// the gateway is set to.
+type Rotation struct {
+	Secret string         // brought along; empty: a new one is made
+	Grace  *time.Duration // how long the one before signs on, in whole seconds up to 7 days; 0 stops it at once
+}
+
+// RotateSecret gives an endpoint a new secret, and returns it, this once, with the endpoint.
+func (c *Client) RotateSecret(ctx context.Context, id string, r Rotation, conditions ...Condition) (rotated Endpoint, secret string, err error) {
+	var body client.SecretRotation
+	if r.Secret != "" {
+		body.Secret = &r.Secret
+	}
+	if r.Grace != nil {
+		seconds := int(r.Grace.Seconds())
+		body.GraceSeconds = &seconds
+	}
+	var made struct {
+		Endpoint
+		Secret string `json:"secret"`
+	}
+	req, err := client.NewRotateSecretRequest(c.base, id, &client.RotateSecretParams{IfMatch: ifMatch(conditions)}, body)
+	header, err := c.call(ctx, false, &made, req, err)
+	made.ETag = header.Get("ETag")
+	return made.Endpoint, made.Secret, err
+}
+
+// EndPreviousSecrets ends the grace of previous secrets: the newest alone signs from now on.
+func (c *Client) EndPreviousSecrets(ctx context.Context, id string, conditions ...Condition) (Endpoint, error) {
+	req, err := client.NewEndPreviousSecretsRequest(c.base, id, &client.EndPreviousSecretsParams{IfMatch: ifMatch(conditions)})
+	var e Endpoint
+	header, err := c.call(ctx, false, &e, req, err)
+	e.ETag = header.Get("ETag")
+	return e, err
+}
