@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/internal/delivery"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
+	"github.com/sallyport-dev/sallyport/internal/signing"
 	"github.com/sallyport-dev/sallyport/internal/typeid"
 	"github.com/sallyport-dev/sallyport/sdk/go/webhook"
 )
@@ -225,6 +226,42 @@ func TestDelivery(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		in.settled(t)
+	})
+
+	t.Run("a retry between two rotations verifies with the newest secret, and with the one before", func(t *testing.T) {
+		t.Parallel()
+		in := install(t)
+		rotate := make(chan func(), 2)
+		rx := receive(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n <= 2 {
+				(<-rotate)()
+				w.WriteHeader(500)
+			}
+		})
+		ep, first := in.endpoint(t, rx.URL)
+		secrets := []signing.Secret{first}
+		for range 2 {
+			rotate <- func() {
+				_, next, err := in.endpoints.Rotate(context.Background(), in.caller, endpoint.Ref{ID: ep.ID}, endpoint.Rotation{Grace: time.Hour}, nil)
+				if err != nil {
+					t.Errorf("rotate: %v", err)
+				}
+				secrets = append(secrets, next)
+			}
+		}
+		in.start(t, options{})
+		in.await(t, in.post(t, "a"), ep.ID, delivery.Succeeded)
+		for i, q := range rx.got() {
+			for j, secret := range secrets {
+				v, err := webhook.NewVerifier(secret.Text())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := v.Verify(q.body, q.header); (err == nil) != (j <= i) {
+					t.Errorf("attempt %d, secret %d: %v", i+1, j+1, err)
+				}
+			}
+		}
 	})
 
 	t.Run("a relay without workers leaves it to the job", func(t *testing.T) {
