@@ -33,7 +33,7 @@ race: postgres ## Run the tests with the race detector
 
 .PHONY: lint
 lint: bin/staticcheck ## Check the format, go vet, staticcheck
-	@unformatted=$$(gofmt -l bench chaos cmd interop internal migrations sdk); \
+	@unformatted=$$(gofmt -l bench chaos cmd deploy interop internal migrations sdk); \
 	if [[ -n $$unformatted ]]; then echo "run gofmt -w on:" $$unformatted >&2; exit 1; fi
 	@go vet -tags chaos,interop $(packages)
 	@bin/staticcheck $(packages)

@@ -103,6 +103,7 @@ func (c *cli) root() *cobra.Command {
 		c.keysCommand(),
 		c.configCommand(),
 		c.openapiCommand(),
+		c.healthCommand(),
 		c.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
