@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -261,6 +262,65 @@ func TestDelivery(t *testing.T) {
 					t.Errorf("attempt %d, secret %d: %v", i+1, j+1, err)
 				}
 			}
+		}
+	})
+
+	t.Run("of three endpoints one fails, and it alone is tried again", func(t *testing.T) {
+		t.Parallel()
+		in := install(t)
+		bad, first, second := receive(t, status(500)), receive(t, status(200)), receive(t, status(200))
+		failing, _ := in.endpoint(t, bad.URL)
+		in.endpoint(t, first.URL)
+		in.endpoint(t, second.URL)
+		in.start(t, options{})
+		in.await(t, in.post(t, "a"), failing.ID, delivery.Exhausted)
+		if len(bad.got()) != 18 || len(first.got()) != 1 || len(second.got()) != 1 {
+			t.Errorf("%d, %d and %d requests", len(bad.got()), len(first.got()), len(second.got()))
+		}
+		in.settled(t)
+	})
+
+	t.Run("each attempt is signed anew, at its own time, under the same id", func(t *testing.T) {
+		t.Parallel()
+		in := install(t)
+		var off []time.Duration
+		rx := receive(t, func(n int, w http.ResponseWriter, r *http.Request) {
+			sent, err := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
+			if err != nil {
+				t.Errorf("webhook-timestamp: %v", err)
+			}
+			off = append(off, time.Since(time.Unix(sent, 0)))
+			if n < 3 {
+				w.WriteHeader(500)
+			}
+		})
+		ep, secret := in.endpoint(t, rx.URL)
+		in.start(t, options{policy: func(p *delivery.Policy) {
+			for i := range p.Schedule {
+				p.Schedule[i] = 1100 * time.Millisecond // so that the second of the timestamp changes
+			}
+		}})
+		event := in.post(t, "a")
+		in.await(t, event, ep.ID, delivery.Succeeded)
+		v, err := webhook.NewVerifier(secret.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[string]bool)
+		for i, q := range rx.got() {
+			if _, err := v.Verify(q.body, q.header); err != nil {
+				t.Errorf("attempt %d: %v", i+1, err)
+			}
+			if off[i] > 2*time.Second || off[i] < 0 {
+				t.Errorf("attempt %d was signed for a time %v before it arrived", i+1, off[i])
+			}
+			if q.header.Get("webhook-id") != typeid.Format(typeid.Event, event) || q.header.Get("webhook-attempt") != strconv.Itoa(i+1) {
+				t.Errorf("attempt %d has the id %s and the number %s", i+1, q.header.Get("webhook-id"), q.header.Get("webhook-attempt"))
+			}
+			seen[q.header.Get("webhook-timestamp")+q.header.Get("webhook-signature")] = true
+		}
+		if len(seen) != 3 {
+			t.Errorf("%d signatures in 3 attempts", len(seen))
 		}
 	})
 
