@@ -4,19 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sallyport-dev/sallyport/internal/batch"
 )
 
 // Channel is where a commit of events tells the relays of all processes. The payload is always empty: the hint
 // is that there is something, never what, and Postgres then sends it once for a whole transaction.
 const Channel = "gateway_events"
 
-// Writer appends events to the outbox.
+const (
+	// acceptBatch is how many posts share a statement and a commit, at most.
+	acceptBatch = 64
+	// acceptTime bounds a batch: its callers have contexts of their own, which it outlives.
+	acceptTime = 15 * time.Second
+)
+
+// Writer appends events to the outbox. Posts that come together share a statement and a commit; a lone one does not
+// wait.
 type Writer struct {
 	db   *pgxpool.Pool
 	poke func()
+	// Posts with a uid may wait for another transaction that holds the same one; they must not hold up the others.
+	plain, named *batch.Batcher[Post, accepted]
+}
+
+// accepted is what became of one post of a batch.
+type accepted struct {
+	receipt Receipt
+	taken   bool // by another event, or another post of the batch
+	err     error
 }
 
 // NewWriter returns a writer. poke wakes a relay in this process after each commit; it may be nil.
@@ -24,46 +47,127 @@ func NewWriter(db *pgxpool.Pool, poke func()) *Writer {
 	if poke == nil {
 		poke = func() {}
 	}
-	return &Writer{db: db, poke: poke}
+	w := &Writer{db: db, poke: poke}
+	w.plain = batch.New(acceptBatch, w.acceptAll)
+	w.named = batch.New(acceptBatch, w.acceptAll)
+	return w
 }
 
 // Accept stores one event and returns once it is committed. A post whose uid is taken returns the receipt of the
-// event that has it, as a duplicate, or ErrUIDConflict if the content differs.
+// event that has it, as a duplicate, or ErrUIDConflict if the content differs. If ctx ends first, the event may have
+// been stored or not.
 func (w *Writer) Accept(ctx context.Context, p Post) (Receipt, error) {
-	fp := p.fingerprint()
-	r := Receipt{State: Pending}
-	err := w.db.QueryRow(ctx, `
-		with e as (
-			insert into gateway.events (tenant_id, uid, type, subject, scopes, previous_scopes, occurred_at, data,
-				fingerprint, request_id, trace_parent, token_id)
-			values ($1, $2, $3, $4, coalesce($5, '{}'::text[]), coalesce($6, '{}'::text[]),
-				coalesce($7, statement_timestamp()), $8, $9, $10, $11, $12)
-			on conflict (tenant_id, uid) where uid is not null do nothing
-			returning id, accepted_at)
-		select id, accepted_at, pg_notify('gateway_events', '') is null from e`,
-		p.TenantID, p.UID, p.Type, p.Subject, p.Scopes, p.PreviousScopes, p.OccurredAt, p.Data,
-		fp, p.RequestID, p.TraceParent, p.TokenID,
-	).Scan(&r.ID, &r.AcceptedAt, nil)
-	switch {
-	case err == nil:
-		w.poke()
-		return r, nil
-	case errors.Is(err, pgx.ErrNoRows):
-		return w.duplicate(ctx, p, fp)
-	default:
-		return Receipt{}, fmt.Errorf("accept an event: %w", err)
+	lane := w.plain
+	if p.UID != nil {
+		lane = w.named
 	}
+	a, err := lane.Do(ctx, p)
+	switch {
+	case err != nil:
+		return Receipt{}, err
+	case a.err != nil:
+		return Receipt{}, a.err
+	case a.taken:
+		return w.duplicate(ctx, p)
+	}
+	return a.receipt, nil
+}
+
+// acceptAll stores a batch. If it fails for what one post holds, each is tried alone: one bad post fails alone.
+func (w *Writer) acceptAll(ctx context.Context, posts []Post) ([]accepted, error) {
+	ctx, cancel := context.WithTimeout(ctx, acceptTime)
+	defer cancel()
+	list, err := insert(ctx, w.db, posts)
+	var pg *pgconn.PgError
+	if err != nil && len(posts) > 1 && errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23")) {
+		list = make([]accepted, len(posts))
+		for i := range posts {
+			if one, err := insert(ctx, w.db, posts[i:i+1]); err != nil {
+				list[i].err = err
+			} else {
+				list[i] = one[0]
+			}
+		}
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.poke()
+	return list, nil
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// insert appends posts in one statement, in the order of tenant and uid, so that two of them never wait for each other.
+func insert(ctx context.Context, db querier, posts []Post) ([]accepted, error) {
+	n := len(posts)
+	var (
+		tenants, tokens      = make([]uuid.UUID, n), make([]*uuid.UUID, n)
+		uids, subjects       = make([]*string, n), make([]*string, n)
+		types                = make([]string, n)
+		scopes, previous     = make([]string, n), make([]string, n)
+		occurred             = make([]*time.Time, n)
+		data, fingerprints   = make([][]byte, n), make([][]byte, n)
+		requestIDs, contexts = make([]*string, n), make([]*string, n)
+	)
+	for i := range posts {
+		p := &posts[i]
+		tenants[i], tokens[i], uids[i], types[i], subjects[i] = p.TenantID, p.TokenID, p.UID, p.Type, p.Subject
+		scopes[i], previous[i] = strings.Join(p.Scopes, " "), strings.Join(p.PreviousScopes, " ") // a scope has no space
+		occurred[i], data[i], fingerprints[i], requestIDs[i], contexts[i] = p.OccurredAt, p.Data, p.fingerprint(), p.RequestID, p.TraceParent
+	}
+	// The ids are made in the first part, which is read twice and so computed once: they tell which post a row is of.
+	rows, err := db.Query(ctx, `
+		with p as (
+			select gateway.uuid_v7() as id, p.*
+			from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::bytea[],
+				$9::bytea[], $10::text[], $11::text[], $12::uuid[]) with ordinality
+				p(tenant_id, uid, type, subject, scopes, previous_scopes, occurred_at, data, fingerprint, request_id, trace_parent, token_id, ord)
+		),
+		e as (
+			insert into gateway.events (id, tenant_id, uid, type, subject, scopes, previous_scopes, occurred_at, data,
+				fingerprint, request_id, trace_parent, token_id)
+			select id, tenant_id, uid, type, subject, string_to_array(scopes, ' '), string_to_array(previous_scopes, ' '),
+				coalesce(occurred_at, statement_timestamp()), data, fingerprint, request_id, trace_parent, token_id
+			from p order by tenant_id, uid, ord
+			on conflict (tenant_id, uid) where uid is not null do nothing
+			returning id, accepted_at
+		)
+		select p.ord - 1, e.id, e.accepted_at, (select count(pg_notify('gateway_events', '')) from (select from e limit 1) told)
+		from p left join e on e.id = p.id`,
+		tenants, uids, types, subjects, scopes, previous, occurred, data, fingerprints, requestIDs, contexts, tokens)
+	if err != nil {
+		return nil, fmt.Errorf("accept %d events: %w", n, err)
+	}
+	list := make([]accepted, n)
+	var i int
+	var id *uuid.UUID
+	var at *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&i, &id, &at, nil}, func() error {
+		if list[i].taken = id == nil; !list[i].taken {
+			list[i].receipt = Receipt{ID: *id, State: Pending, AcceptedAt: *at}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("accept %d events: %w", n, err)
+	}
+	return list, nil
 }
 
 // duplicate reads the event that has the uid of p. The insert has waited for it to commit.
-func (w *Writer) duplicate(ctx context.Context, p Post, fp []byte) (Receipt, error) {
+func (w *Writer) duplicate(ctx context.Context, p Post) (Receipt, error) {
 	r := Receipt{Duplicate: true}
 	var same bool
 	err := w.db.QueryRow(ctx, `
 		select id, accepted_at, fingerprint = $3,
 			case when poisoned_at is not null then 'poisoned' when fanned_out_at is null then 'pending' else 'fanned_out' end
 		from gateway.events where tenant_id = $1 and uid = $2`,
-		p.TenantID, p.UID, fp,
+		p.TenantID, p.UID, p.fingerprint(),
 	).Scan(&r.ID, &r.AcceptedAt, &same, &r.State)
 	switch {
 	case err != nil:

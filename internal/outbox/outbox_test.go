@@ -2,7 +2,9 @@ package outbox_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -179,6 +181,87 @@ func TestAccept(t *testing.T) {
 		foreign.TenantID = uuid.New()
 		if r := accept(t, w, foreign); r.Duplicate || r.ID == first.ID {
 			t.Errorf("another tenant's uid = %+v", r)
+		}
+	})
+
+	t.Run("200 posts at once share commits, and each gets its own receipt", func(t *testing.T) {
+		type pair struct {
+			n int
+			r outbox.Receipt
+		}
+		pairs := make(chan pair, 200)
+		var wg sync.WaitGroup
+		for n := range 200 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				p := outbox.Post{TenantID: tenant, Type: "shared.x", Data: fmt.Appendf(nil, "%d", n), Scopes: []string{"a", "b/c"}}
+				if n%10 == 0 {
+					uid := fmt.Sprint("shared-", n)
+					p.UID = &uid
+				}
+				if n%50 == 7 { // fails in the database, and must fail alone
+					p.Type = strings.Repeat("x", 129)
+				}
+				r, err := w.Accept(ctx, p)
+				if (err != nil) != (n%50 == 7) {
+					t.Errorf("post %d: %v", n, err)
+				}
+				pairs <- pair{n, r}
+			}()
+		}
+		wg.Wait()
+		close(pairs)
+		for p := range pairs {
+			if p.n%50 == 7 {
+				continue
+			}
+			e, err := r.Get(ctx, tenant, p.r.ID)
+			if err != nil || string(e.Data) != fmt.Sprint(p.n) || len(e.Scopes) != 2 || !e.AcceptedAt.Equal(p.r.AcceptedAt) {
+				t.Errorf("post %d: receipt %+v, event %+v, %v", p.n, p.r, e, err)
+			}
+		}
+		if n := count(t, db, `select count(*) from gateway.events where type = 'shared.x'`); n != 196 {
+			t.Errorf("%d events", n)
+		}
+		if n := count(t, db, `select count(distinct xid) from gateway.events where type = 'shared.x'`); n > 190 {
+			t.Errorf("%d transactions for 196 events: nothing was shared", n)
+		}
+	})
+
+	t.Run("a post whose uid another transaction holds does not hold up the others", func(t *testing.T) {
+		tx, err := db.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(ctx)
+		if _, err := tx.Exec(ctx, `insert into gateway.events (tenant_id, uid, type, occurred_at, data, fingerprint) values ($1, 'held', 'a', now(), '1', '')`, tenant); err != nil {
+			t.Fatal(err)
+		}
+		uid := "held"
+		p := post(tenant)
+		p.UID = &uid
+		answered := make(chan outbox.Receipt, 1)
+		go func() {
+			r, err := w.Accept(ctx, p)
+			if err != nil {
+				t.Errorf("Accept: %v", err)
+			}
+			answered <- r
+		}()
+		for range 20 {
+			accept(t, w, post(tenant))
+		}
+		select {
+		case r := <-answered:
+			t.Errorf("the post did not wait for the transaction: %+v", r)
+		default:
+		}
+		if err := tx.Rollback(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-answered; r.Duplicate {
+			t.Errorf("a duplicate of what was rolled back: %+v", r)
 		}
 	})
 
