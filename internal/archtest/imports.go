@@ -14,9 +14,10 @@ import (
 // Tests may import what they need: their package is another one.
 func below() map[string][]string {
 	return map[string][]string{
-		"cmd/gateway": {"internal/api", "internal/delivery", "internal/egress", "internal/endpoint", "internal/localpg",
+		"cmd/gateway": {"internal/api", "internal/delivery", "internal/egress", "internal/endpoint", "internal/idempotency", "internal/localpg",
 			"internal/outbox", "internal/settings", "internal/signing", "internal/tenant", "sdk/go", "sdk/go/webhook"},
-		"internal/api":                   {"internal/delivery", "internal/egress", "internal/endpoint", "internal/glob", "internal/outbox", "internal/signing", "internal/tenant"},
+		"internal/idempotency":           {"internal/signing"},
+		"internal/api":                   {"internal/idempotency", "internal/delivery", "internal/egress", "internal/endpoint", "internal/glob", "internal/outbox", "internal/signing", "internal/tenant"},
 		"internal/delivery":              {"internal/batch", "internal/egress", "internal/endpoint", "internal/outbox", "internal/signing", "internal/tenant"},
 		"internal/endpoint":              {"internal/egress", "internal/glob", "internal/outbox", "internal/signing", "internal/tenant"},
 		"internal/outbox":                {"internal/batch", "internal/tenant"},
@@ -108,8 +109,8 @@ func homes() map[string][]string {
 		"github.com/spf13/":                     {"cmd/gateway"},
 		"go.yaml.in/yaml/":                      {"cmd/gateway"},
 		"github.com/riverqueue/river":           {"cmd/gateway", "internal/delivery", "internal/outbox", "internal/postgres"},
-		"github.com/jackc/pgx/":                 {"cmd/gateway", "internal/delivery", "internal/endpoint", "internal/localpg", "internal/outbox", "internal/postgres", "internal/postgres/postgrestest", "internal/tenant"},
-		"github.com/google/uuid":                {"cmd/gateway", "internal/api", "internal/delivery", "internal/endpoint", "internal/outbox", "internal/postgres", "internal/signing", "internal/tenant", "internal/typeid", "sdk/go"},
+		"github.com/jackc/pgx/":                 {"cmd/gateway", "internal/delivery", "internal/endpoint", "internal/idempotency", "internal/localpg", "internal/outbox", "internal/postgres", "internal/postgres/postgrestest", "internal/tenant"},
+		"github.com/google/uuid":                {"cmd/gateway", "internal/api", "internal/delivery", "internal/endpoint", "internal/idempotency", "internal/outbox", "internal/postgres", "internal/signing", "internal/tenant", "internal/typeid", "sdk/go"},
 		"golang.org/x/":                         {"cmd/gateway", "internal/api", "internal/delivery", "internal/egress", "internal/localpg", "internal/postgres"},
 		"go.uber.org/goleak":                    {"internal/postgres/postgrestest"},
 	}

@@ -33,7 +33,16 @@ type Rotation struct {
 // Rotate gives an endpoint of the caller's tenant a new secret, if it still has the version that the caller names (nil:
 // any). The one before signs on for the grace; those that were rotated earlier keep the end that they were given. Attempts
 // made after it returns carry the new signature first. Errors: *Invalid, ErrNotFound, *VersionError, ErrRotationLimit.
-func (st *Store) Rotate(ctx context.Context, caller tenant.Caller, ref Ref, r Rotation, ifVersion *int64) (Endpoint, signing.Secret, error) {
+func (st *Store) Rotate(ctx context.Context, caller tenant.Caller, ref Ref, r Rotation, ifVersion *int64) (e Endpoint, secret signing.Secret, err error) {
+	err = pgx.BeginFunc(ctx, st.db, func(tx pgx.Tx) error {
+		e, secret, err = st.RotateTx(ctx, tx, caller, ref, r, ifVersion)
+		return err
+	})
+	return e, secret, err
+}
+
+// RotateTx is Rotate within the caller's transaction.
+func (st *Store) RotateTx(ctx context.Context, tx pgx.Tx, caller tenant.Caller, ref Ref, r Rotation, ifVersion *int64) (Endpoint, signing.Secret, error) {
 	if r.Grace < 0 || r.Grace > MaxGrace {
 		return Endpoint{}, signing.Secret{}, &Invalid{Field: "grace_seconds", Code: tenant.CodeInvalid, Detail: "It must be from 0 to 604800, seven days."}
 	}
@@ -44,18 +53,14 @@ func (st *Store) Rotate(ctx context.Context, caller tenant.Caller, ref Ref, r Ro
 		}
 		r.Secret = made
 	}
-	var e Endpoint
-	err := pgx.BeginFunc(ctx, st.db, func(tx pgx.Tx) error {
-		id, err := st.beginRotationTx(ctx, tx, caller, ref, ifVersion)
-		if err != nil {
-			return err
-		}
-		if err := st.rotateTx(ctx, tx, caller.Tenant, id, r); err != nil {
-			return err
-		}
-		e, err = readTx(ctx, tx, caller.Tenant, id)
-		return err
-	})
+	id, err := st.beginRotationTx(ctx, tx, caller, ref, ifVersion)
+	if err != nil {
+		return Endpoint{}, signing.Secret{}, fmt.Errorf("rotate a secret: %w", err)
+	}
+	if err := st.replaceSecretTx(ctx, tx, caller.Tenant, id, r); err != nil {
+		return Endpoint{}, signing.Secret{}, fmt.Errorf("rotate a secret: %w", err)
+	}
+	e, err := readTx(ctx, tx, caller.Tenant, id)
 	if err != nil {
 		return Endpoint{}, signing.Secret{}, fmt.Errorf("rotate a secret: %w", err)
 	}
@@ -107,8 +112,8 @@ func (st *Store) beginRotationTx(ctx context.Context, tx pgx.Tx, caller tenant.C
 	return id, err
 }
 
-// rotateTx puts a secret in front of those that sign. What has retired is deleted on the way.
-func (st *Store) rotateTx(ctx context.Context, tx pgx.Tx, tenantID, id uuid.UUID, r Rotation) error {
+// replaceSecretTx puts a secret in front of those that sign. What has retired is deleted on the way.
+func (st *Store) replaceSecretTx(ctx context.Context, tx pgx.Tx, tenantID, id uuid.UUID, r Rotation) error {
 	tag, err := tx.Exec(ctx, `
 		update gateway.endpoint_secrets set retires_at = now() + $3::interval
 		where tenant_id = $1 and endpoint_id = $2 and retires_at is null`, tenantID, id, r.Grace)

@@ -38,7 +38,16 @@ func NewStore(db *pgxpool.Pool, ring *signing.Keyring, policy egress.Policy, lim
 
 // Create makes an endpoint of the caller's tenant, with its secret, which is readable this once only. Errors: *Invalid,
 // ErrUIDTaken, ErrLimit, ErrNotFound (the tenant).
-func (st *Store) Create(ctx context.Context, caller tenant.Caller, spec Spec) (Endpoint, signing.Secret, error) {
+func (st *Store) Create(ctx context.Context, caller tenant.Caller, spec Spec) (e Endpoint, secret signing.Secret, err error) {
+	err = pgx.BeginFunc(ctx, st.db, func(tx pgx.Tx) error {
+		e, secret, err = st.CreateTx(ctx, tx, caller, spec)
+		return err
+	})
+	return e, secret, err
+}
+
+// CreateTx is Create within the caller's transaction.
+func (st *Store) CreateTx(ctx context.Context, tx pgx.Tx, caller tenant.Caller, spec Spec) (Endpoint, signing.Secret, error) {
 	e := spec.fresh(caller)
 	if err := e.check(st.policy, true); err != nil {
 		return Endpoint{}, signing.Secret{}, err
@@ -60,18 +69,13 @@ func (st *Store) Create(ctx context.Context, caller tenant.Caller, spec Spec) (E
 			return Endpoint{}, signing.Secret{}, fmt.Errorf("create an endpoint: %w", err)
 		}
 	}
-	err = pgx.BeginFunc(ctx, st.db, func(tx pgx.Tx) error {
-		created, err := st.createTx(ctx, tx, caller, e, headers, secret)
-		e = created
-		return err
-	})
-	if err != nil {
+	if e, err = st.insertTx(ctx, tx, caller, e, headers, secret); err != nil {
 		return Endpoint{}, signing.Secret{}, fmt.Errorf("create an endpoint: %w", err)
 	}
 	return e, secret, nil
 }
 
-func (st *Store) createTx(ctx context.Context, tx pgx.Tx, caller tenant.Caller, e Endpoint, headers map[string]string, secret signing.Secret) (Endpoint, error) {
+func (st *Store) insertTx(ctx context.Context, tx pgx.Tx, caller tenant.Caller, e Endpoint, headers map[string]string, secret signing.Secret) (Endpoint, error) {
 	if err := changedTx(ctx, tx, e.TenantID); err != nil {
 		return Endpoint{}, err
 	}

@@ -68,10 +68,41 @@ func (w *Writer) Accept(ctx context.Context, p Post) (Receipt, error) {
 	case a.err != nil:
 		return Receipt{}, a.err
 	case a.taken:
-		return w.duplicate(ctx, p)
+		return duplicate(ctx, w.db, p)
 	}
 	return a.receipt, nil
 }
+
+// Outcome is what became of one post of several: a receipt, or ErrUIDConflict.
+type Outcome struct {
+	Receipt Receipt
+	Err     error
+}
+
+// AcceptTx stores events within the caller's transaction, in one statement, and says what became of each. A uid that is
+// there twice is a duplicate of its first post, or a conflict. Whoever commits calls Poke afterwards.
+func (w *Writer) AcceptTx(ctx context.Context, tx pgx.Tx, posts []Post) ([]Outcome, error) {
+	list, err := insert(ctx, tx, posts)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]Outcome, len(posts))
+	for i := range posts {
+		if !list[i].taken {
+			outcomes[i].Receipt = list[i].receipt
+			continue
+		}
+		r, err := duplicate(ctx, tx, posts[i])
+		if err != nil && !errors.Is(err, ErrUIDConflict) {
+			return nil, err
+		}
+		outcomes[i] = Outcome{r, err}
+	}
+	return outcomes, nil
+}
+
+// Poke wakes the relay of this process, once events have been committed.
+func (w *Writer) Poke() { w.poke() }
 
 // acceptAll stores a batch. If it fails for what one post holds, each is tried alone: one bad post fails alone.
 func (w *Writer) acceptAll(ctx context.Context, posts []Post) ([]accepted, error) {
@@ -100,6 +131,7 @@ func (w *Writer) acceptAll(ctx context.Context, posts []Post) ([]accepted, error
 // querier is a pool or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // insert appends posts in one statement, in the order of tenant and uid, so that two of them never wait for each other.
@@ -160,10 +192,10 @@ func insert(ctx context.Context, db querier, posts []Post) ([]accepted, error) {
 }
 
 // duplicate reads the event that has the uid of p. The insert has waited for it to commit.
-func (w *Writer) duplicate(ctx context.Context, p Post) (Receipt, error) {
+func duplicate(ctx context.Context, db querier, p Post) (Receipt, error) {
 	r := Receipt{Duplicate: true}
 	var same bool
-	err := w.db.QueryRow(ctx, `
+	err := db.QueryRow(ctx, `
 		select id, accepted_at, fingerprint = $3,
 			case when poisoned_at is not null then 'poisoned' when fanned_out_at is null then 'pending' else 'fanned_out' end
 		from gateway.events where tenant_id = $1 and uid = $2`,

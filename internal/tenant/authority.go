@@ -75,32 +75,37 @@ func NewAuthority(c AuthorityConfig) *Authority {
 }
 
 // Issue makes a token and returns its text, which is kept nowhere. Errors: *Invalid, ErrNotFound (the tenant).
-func (a *Authority) Issue(ctx context.Context, spec TokenSpec) (Token, string, error) {
+func (a *Authority) Issue(ctx context.Context, spec TokenSpec) (token Token, text string, err error) {
+	err = pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
+		token, text, err = a.IssueTx(ctx, tx, spec)
+		return err
+	})
+	return token, text, err
+}
+
+// IssueTx is Issue within the caller's transaction.
+func (a *Authority) IssueTx(ctx context.Context, tx pgx.Tx, spec TokenSpec) (Token, string, error) {
 	spec, err := spec.normalize(a.cfg.MaxLifetime)
 	if err != nil {
 		return Token{}, "", err
 	}
-	var token Token
-	var text string
-	err = pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
-		kid, private, err := signingKeyTx(ctx, tx, a.cfg.Keyring)
-		if err != nil {
-			return err
-		}
-		now := a.cfg.Now().Truncate(time.Second)
-		if token, err = insertTokenTx(ctx, tx, spec, kid, now.Add(spec.Lifetime)); err != nil {
-			return err
-		}
-		t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, a.claimsOf(spec, token, now))
-		t.Header["kid"] = kid
-		text, err = t.SignedString(private)
-		if err == nil && len(text) > maxText {
-			err = invalid("event_scopes", "The token would be longer than %d bytes.", maxText)
-		}
-		return err
-	})
+	kid, private, err := signingKeyTx(ctx, tx, a.cfg.Keyring)
 	if err != nil {
 		return Token{}, "", fmt.Errorf("issue a token: %w", err)
+	}
+	now := a.cfg.Now().Truncate(time.Second)
+	token, err := insertTokenTx(ctx, tx, spec, kid, now.Add(spec.Lifetime))
+	if err != nil {
+		return Token{}, "", fmt.Errorf("issue a token: %w", err)
+	}
+	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, a.claimsOf(spec, token, now))
+	t.Header["kid"] = kid
+	text, err := t.SignedString(private)
+	if err != nil {
+		return Token{}, "", fmt.Errorf("issue a token: %w", err)
+	}
+	if len(text) > maxText {
+		return Token{}, "", invalid("event_scopes", "The token would be longer than %d bytes.", maxText)
 	}
 	return token, text, nil
 }

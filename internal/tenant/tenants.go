@@ -18,11 +18,20 @@ type Tenants struct{ db *pgxpool.Pool }
 func NewTenants(db *pgxpool.Pool) *Tenants { return &Tenants{db} }
 
 // Create makes a tenant. Errors: *Invalid, ErrUIDTaken.
-func (s *Tenants) Create(ctx context.Context, spec Spec) (Tenant, error) {
+func (s *Tenants) Create(ctx context.Context, spec Spec) (t Tenant, err error) {
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		t, err = s.CreateTx(ctx, tx, spec)
+		return err
+	})
+	return t, err
+}
+
+// CreateTx is Create within the caller's transaction.
+func (s *Tenants) CreateTx(ctx context.Context, tx pgx.Tx, spec Spec) (Tenant, error) {
 	if err := spec.validate(); err != nil {
 		return Tenant{}, err
 	}
-	rows, _ := s.db.Query(ctx, `
+	rows, _ := tx.Query(ctx, `
 		insert into gateway.tenants (uid, name, metadata) values ($1, $2, coalesce($3, '{}'::jsonb))
 		on conflict (uid) do nothing
 		returning id, uid, name, state, metadata, version, created_at, updated_at, suspended_at`,
