@@ -21,6 +21,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/delivery"
 	"github.com/sallyport-dev/sallyport/internal/egress"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
+	"github.com/sallyport-dev/sallyport/internal/idempotency"
 	"github.com/sallyport-dev/sallyport/internal/outbox"
 	"github.com/sallyport-dev/sallyport/internal/postgres"
 	"github.com/sallyport-dev/sallyport/internal/settings"
@@ -54,6 +55,7 @@ type gateway struct {
 	jobs       *river.Client[pgx.Tx]
 	relay      *outbox.Relay // nil without the role relay
 	writer     *outbox.Writer
+	keys       *idempotency.Keys
 	heart      *delivery.Process
 	listener   *postgres.Listener
 	api        *api.Server
@@ -132,6 +134,7 @@ func (g *gateway) assemble(ctx context.Context, l listeners) error {
 	}
 	guard := egressPolicy(s, l)
 	g.endpoints = endpoint.NewStore(g.pool, keyring, guard, endpointLimit)
+	g.keys = idempotency.New(g.pool, keyring, s.IdempotencyTTL)
 
 	if err := g.assembleDelivery(guard); err != nil {
 		return err
@@ -183,6 +186,7 @@ func (g *gateway) assembleDelivery(guard egress.Policy) (err error) {
 	river.AddWorker(workers, delivery.NewReconciler(g.dispatch, deliveryPolicy(s), s.Reconcile.Overdue, look, g.log))
 	river.AddWorker(workers, delivery.NewPartitionsWorker(g.pool))
 	river.AddWorker(workers, outbox.NewSweepWorker(g.pool))
+	river.AddWorker(workers, &expireKeys{keys: g.keys})
 	config := &river.Config{
 		ID: g.id.String(), Schema: "river", Workers: workers, Logger: riverLog(g.log),
 		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond,
@@ -193,6 +197,7 @@ func (g *gateway) assembleDelivery(guard egress.Policy) (err error) {
 		config.Queues = map[string]river.QueueConfig{outbox.MaintenanceQueue: {MaxWorkers: 4}}
 		config.PeriodicJobs = []*river.PeriodicJob{
 			every(s.RelaySweep, outbox.SweepArgs{}), every(s.Reconcile.Every, delivery.ReconcileArgs{}), every(time.Hour, delivery.PartitionsArgs{}),
+			every(time.Hour, expireKeysArgs{}),
 		}
 	}
 	if s.HasRole(settings.RoleWorker) {
@@ -251,7 +256,7 @@ func (g *gateway) assembleListener() {
 func (g *gateway) assembleAPI() (err error) {
 	g.api, err = api.New(api.Config{
 		Authority: g.authority, Tenants: tenant.NewTenants(g.pool), Endpoints: g.endpoints,
-		Outbox: g.writer, Events: outbox.NewReader(g.pool), Deliveries: delivery.NewReader(g.pool),
+		Outbox: g.writer, Events: outbox.NewReader(g.pool), Deliveries: delivery.NewReader(g.pool), Keys: g.keys,
 		EndpointLimit: endpointLimit, RotationGrace: g.settings.RotationGrace, Checks: g.checks(), Log: g.log,
 	})
 	if err != nil {

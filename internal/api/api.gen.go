@@ -1232,6 +1232,23 @@ type Event struct {
 	UID *UID `json:"uid,omitempty"`
 }
 
+// EventBatch Several events.
+type EventBatch struct {
+	// Events The events. Each is judged by itself.
+	Events []EventPost `json:"events"`
+}
+
+// EventBatchResult A receipt, or the problem that an event has.
+type EventBatchResult struct {
+	union json.RawMessage
+}
+
+// EventBatchResults What became of a batch.
+type EventBatchResults struct {
+	// Results An entry for each event, in their order.
+	Results []EventBatchResult `json:"results"`
+}
+
 // EventID The id of an event. It is also the `webhook-id`.
 //
 // Example: evt_01k9b3vc4tf7a9q3nz5m8r2x6d
@@ -2055,6 +2072,9 @@ type EndpointIDPath = string
 // EventIDPath defines model for EventIdPath.
 type EventIDPath = string
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
@@ -2114,6 +2134,9 @@ type ForbiddenWrite = Problem
 // InternalError An error (RFC 9457).
 type InternalError = Problem
 
+// KeyInProgress An error (RFC 9457).
+type KeyInProgress = Problem
+
 // NotFound An error (RFC 9457).
 type NotFound = Problem
 
@@ -2122,6 +2145,9 @@ type PreconditionFailed = Problem
 
 // RotationLimit An error (RFC 9457).
 type RotationLimit = Problem
+
+// TenantConflict An error (RFC 9457).
+type TenantConflict = Problem
 
 // TokenRefused An error (RFC 9457).
 type TokenRefused = Problem
@@ -2156,6 +2182,14 @@ type ListTenantsParams struct {
 	State *[]TenantState `form:"state,omitempty" json:"state,omitempty"`
 }
 
+// CreateTenantParams defines parameters for CreateTenant.
+type CreateTenantParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetTenantParams defines parameters for GetTenant.
 type GetTenantParams struct {
 	// IfNoneMatch An `ETag` that you have. If the thing still has it, the answer is 304 without a body.
@@ -2175,6 +2209,14 @@ type ListTenantTokensParams struct {
 
 	// Cursor The `next_cursor` of the page before. The other parameters must be the same as they were then; only `limit` may change.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTenantTokenParams defines parameters for CreateTenantToken.
+type CreateTenantTokenParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // GetReadyzParams defines parameters for GetReadyz.
@@ -2249,6 +2291,14 @@ type ListEndpointsParams struct {
 	UID *UID `form:"uid,omitempty" json:"uid,omitempty"`
 }
 
+// CreateEndpointParams defines parameters for CreateEndpoint.
+type CreateEndpointParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // DeleteEndpointParams defines parameters for DeleteEndpoint.
 type DeleteEndpointParams struct {
 	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
@@ -2275,6 +2325,11 @@ type EndPreviousSecretsParams struct {
 
 // RotateSecretParams defines parameters for RotateSecret.
 type RotateSecretParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+
 	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
@@ -2315,6 +2370,14 @@ type ListTokensParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// CreateTokenParams defines parameters for CreateToken.
+type CreateTokenParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = TenantCreate
 
@@ -2336,6 +2399,68 @@ type RotateSecretJSONRequestBody = SecretRotation
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenCreate
 
+// AsReceipt returns the union data inside the EventBatchResult as a Receipt
+func (t EventBatchResult) AsReceipt() (Receipt, error) {
+	var body Receipt
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromReceipt overwrites any union data inside the EventBatchResult as the provided Receipt
+func (t *EventBatchResult) FromReceipt(v Receipt) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeReceipt performs a merge with any union data inside the EventBatchResult, using the provided Receipt
+func (t *EventBatchResult) MergeReceipt(v Receipt) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsProblem returns the union data inside the EventBatchResult as a Problem
+func (t EventBatchResult) AsProblem() (Problem, error) {
+	var body Problem
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromProblem overwrites any union data inside the EventBatchResult as the provided Problem
+func (t *EventBatchResult) FromProblem(v Problem) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeProblem performs a merge with any union data inside the EventBatchResult, using the provided Problem
+func (t *EventBatchResult) MergeProblem(v Problem) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t EventBatchResult) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *EventBatchResult) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// GetJwks Read the public keys
@@ -2346,7 +2471,7 @@ type ServerInterface interface {
 	ListTenants(ctx echo.Context, params ListTenantsParams) error
 	// CreateTenant Create a tenant
 	// (POST /admin/v1/tenants)
-	CreateTenant(ctx echo.Context) error
+	CreateTenant(ctx echo.Context, params CreateTenantParams) error
 	// GetTenant Read a tenant
 	// (GET /admin/v1/tenants/{tenant_id})
 	GetTenant(ctx echo.Context, tenantID TenantIDPath, params GetTenantParams) error
@@ -2358,7 +2483,7 @@ type ServerInterface interface {
 	ListTenantTokens(ctx echo.Context, tenantID TenantIDPath, params ListTenantTokensParams) error
 	// CreateTenantToken Create a token for a tenant
 	// (POST /admin/v1/tenants/{tenant_id}/tokens)
-	CreateTenantToken(ctx echo.Context, tenantID TenantIDPath) error
+	CreateTenantToken(ctx echo.Context, tenantID TenantIDPath, params CreateTenantTokenParams) error
 	// RevokeAnyToken Revoke any token
 	// (DELETE /admin/v1/tokens/{token_id})
 	RevokeAnyToken(ctx echo.Context, tokenID TokenIDPath) error
@@ -2397,7 +2522,7 @@ type ServerInterface interface {
 	ListEndpoints(ctx echo.Context, params ListEndpointsParams) error
 	// CreateEndpoint Create an endpoint
 	// (POST /v1/endpoints)
-	CreateEndpoint(ctx echo.Context) error
+	CreateEndpoint(ctx echo.Context, params CreateEndpointParams) error
 	// DeleteEndpoint Delete an endpoint
 	// (DELETE /v1/endpoints/{endpoint_id})
 	DeleteEndpoint(ctx echo.Context, endpointID EndpointIDPath, params DeleteEndpointParams) error
@@ -2424,7 +2549,7 @@ type ServerInterface interface {
 	ListTokens(ctx echo.Context, params ListTokensParams) error
 	// CreateToken Create a token
 	// (POST /v1/tokens)
-	CreateToken(ctx echo.Context) error
+	CreateToken(ctx echo.Context, params CreateTokenParams) error
 	// RevokeToken Revoke a token
 	// (DELETE /v1/tokens/{token_id})
 	RevokeToken(ctx echo.Context, tokenID TokenIDPath) error
@@ -2483,8 +2608,28 @@ func (w *ServerInterfaceWrapper) ListTenants(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CreateTenant(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTenantParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateTenant(ctx)
+	err = w.Handler.CreateTenant(ctx, params)
 	return err
 }
 
@@ -2603,8 +2748,28 @@ func (w *ServerInterfaceWrapper) CreateTenantToken(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tenant_id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTenantTokenParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateTenantToken(ctx, tenantID)
+	err = w.Handler.CreateTenantToken(ctx, tenantID, params)
 	return err
 }
 
@@ -2896,8 +3061,28 @@ func (w *ServerInterfaceWrapper) ListEndpoints(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CreateEndpoint(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateEndpointParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateEndpoint(ctx)
+	err = w.Handler.CreateEndpoint(ctx, params)
 	return err
 }
 
@@ -3060,6 +3245,21 @@ func (w *ServerInterfaceWrapper) RotateSecret(ctx echo.Context) error {
 	var params RotateSecretParams
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -3193,8 +3393,28 @@ func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTokenParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateToken(ctx)
+	err = w.Handler.CreateToken(ctx, params)
 	return err
 }
 
@@ -3404,6 +3624,16 @@ type InternalErrorApplicationProblemPlusJSONResponse struct {
 	Headers InternalErrorResponseHeaders
 }
 
+type KeyInProgressResponseHeaders struct {
+	RetryAfter int
+	XRequestID *string
+}
+type KeyInProgressApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers KeyInProgressResponseHeaders
+}
+
 type NotFoundResponseHeaders struct {
 	XRequestID *string
 }
@@ -3438,6 +3668,15 @@ type RotationLimitApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers RotationLimitResponseHeaders
+}
+
+type TenantConflictResponseHeaders struct {
+	XRequestID *string
+}
+type TenantConflictApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers TenantConflictResponseHeaders
 }
 
 type TokenRefusedResponseHeaders struct {
@@ -3727,7 +3966,8 @@ func (response ListTenants503ApplicationProblemPlusJSONResponse) VisitListTenant
 }
 
 type CreateTenantRequestObject struct {
-	Body *CreateTenantJSONRequestBody
+	Params CreateTenantParams
+	Body   *CreateTenantJSONRequestBody
 }
 
 type CreateTenantResponseObject interface {
@@ -3735,9 +3975,10 @@ type CreateTenantResponseObject interface {
 }
 
 type CreateTenant201ResponseHeaders struct {
-	ETag       string
-	Location   string
-	XRequestID *string
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+	XRequestID          *string
 }
 
 type CreateTenant201JSONResponse struct {
@@ -3753,6 +3994,9 @@ func (response CreateTenant201JSONResponse) VisitCreateTenantResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
@@ -3824,7 +4068,7 @@ func (response CreateTenant403ApplicationProblemPlusJSONResponse) VisitCreateTen
 }
 
 type CreateTenant409ApplicationProblemPlusJSONResponse struct {
-	UIDConflictApplicationProblemPlusJSONResponse
+	TenantConflictApplicationProblemPlusJSONResponse
 }
 
 func (response CreateTenant409ApplicationProblemPlusJSONResponse) VisitCreateTenantResponse(w http.ResponseWriter) error {
@@ -4508,6 +4752,7 @@ func (response ListTenantTokens503ApplicationProblemPlusJSONResponse) VisitListT
 
 type CreateTenantTokenRequestObject struct {
 	TenantID TenantIDPath `json:"tenant_id"`
+	Params   CreateTenantTokenParams
 	Body     *CreateTenantTokenJSONRequestBody
 }
 
@@ -4516,7 +4761,8 @@ type CreateTenantTokenResponseObject interface {
 }
 
 type CreateTenantToken201ResponseHeaders struct {
-	XRequestID *string
+	IdempotencyReplayed *string
+	XRequestID          *string
 }
 
 type CreateTenantToken201JSONResponse struct {
@@ -4531,6 +4777,9 @@ func (response CreateTenantToken201JSONResponse) VisitCreateTenantTokenResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -4615,6 +4864,26 @@ func (response CreateTenantToken404ApplicationProblemPlusJSONResponse) VisitCrea
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTenantToken409ApplicationProblemPlusJSONResponse struct {
+	KeyInProgressApplicationProblemPlusJSONResponse
+}
+
+func (response CreateTenantToken409ApplicationProblemPlusJSONResponse) VisitCreateTenantTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -6042,7 +6311,8 @@ func (response ListEndpoints503ApplicationProblemPlusJSONResponse) VisitListEndp
 }
 
 type CreateEndpointRequestObject struct {
-	Body *CreateEndpointJSONRequestBody
+	Params CreateEndpointParams
+	Body   *CreateEndpointJSONRequestBody
 }
 
 type CreateEndpointResponseObject interface {
@@ -6050,9 +6320,10 @@ type CreateEndpointResponseObject interface {
 }
 
 type CreateEndpoint201ResponseHeaders struct {
-	ETag       string
-	Location   string
-	XRequestID *string
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+	XRequestID          *string
 }
 
 type CreateEndpoint201JSONResponse struct {
@@ -6068,6 +6339,9 @@ func (response CreateEndpoint201JSONResponse) VisitCreateEndpointResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
@@ -7012,8 +7286,9 @@ type RotateSecretResponseObject interface {
 }
 
 type RotateSecret200ResponseHeaders struct {
-	ETag       string
-	XRequestID *string
+	ETag                string
+	IdempotencyReplayed *string
+	XRequestID          *string
 }
 
 type RotateSecret200JSONResponse struct {
@@ -7029,6 +7304,9 @@ func (response RotateSecret200JSONResponse) VisitRotateSecretResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -7668,7 +7946,8 @@ func (response ListTokens503ApplicationProblemPlusJSONResponse) VisitListTokensR
 }
 
 type CreateTokenRequestObject struct {
-	Body *CreateTokenJSONRequestBody
+	Params CreateTokenParams
+	Body   *CreateTokenJSONRequestBody
 }
 
 type CreateTokenResponseObject interface {
@@ -7676,7 +7955,8 @@ type CreateTokenResponseObject interface {
 }
 
 type CreateToken201ResponseHeaders struct {
-	XRequestID *string
+	IdempotencyReplayed *string
+	XRequestID          *string
 }
 
 type CreateToken201JSONResponse struct {
@@ -7691,6 +7971,9 @@ func (response CreateToken201JSONResponse) VisitCreateTokenResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -7756,6 +8039,26 @@ func (response CreateToken403ApplicationProblemPlusJSONResponse) VisitCreateToke
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateToken409ApplicationProblemPlusJSONResponse struct {
+	KeyInProgressApplicationProblemPlusJSONResponse
+}
+
+func (response CreateToken409ApplicationProblemPlusJSONResponse) VisitCreateTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -8260,8 +8563,10 @@ func (sh *strictHandler) ListTenants(ctx echo.Context, params ListTenantsParams)
 }
 
 // CreateTenant operation middleware
-func (sh *strictHandler) CreateTenant(ctx echo.Context) error {
+func (sh *strictHandler) CreateTenant(ctx echo.Context, params CreateTenantParams) error {
 	var request CreateTenantRequestObject
+
+	request.Params = params
 
 	var body CreateTenantJSONRequestBody
 	var err error
@@ -8407,10 +8712,11 @@ func (sh *strictHandler) ListTenantTokens(ctx echo.Context, tenantID TenantIDPat
 }
 
 // CreateTenantToken operation middleware
-func (sh *strictHandler) CreateTenantToken(ctx echo.Context, tenantID TenantIDPath) error {
+func (sh *strictHandler) CreateTenantToken(ctx echo.Context, tenantID TenantIDPath, params CreateTenantTokenParams) error {
 	var request CreateTenantTokenRequestObject
 
 	request.TenantID = tenantID
+	request.Params = params
 
 	var body CreateTenantTokenJSONRequestBody
 	var err error
@@ -8748,8 +9054,10 @@ func (sh *strictHandler) ListEndpoints(ctx echo.Context, params ListEndpointsPar
 }
 
 // CreateEndpoint operation middleware
-func (sh *strictHandler) CreateEndpoint(ctx echo.Context) error {
+func (sh *strictHandler) CreateEndpoint(ctx echo.Context, params CreateEndpointParams) error {
 	var request CreateEndpointRequestObject
+
+	request.Params = params
 
 	var body CreateEndpointJSONRequestBody
 	var err error
@@ -9045,8 +9353,10 @@ func (sh *strictHandler) ListTokens(ctx echo.Context, params ListTokensParams) e
 }
 
 // CreateToken operation middleware
-func (sh *strictHandler) CreateToken(ctx echo.Context) error {
+func (sh *strictHandler) CreateToken(ctx echo.Context, params CreateTokenParams) error {
 	var request CreateTokenRequestObject
+
+	request.Params = params
 
 	var body CreateTokenJSONRequestBody
 	var err error

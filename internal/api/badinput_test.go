@@ -320,8 +320,11 @@ func TestSizes(t *testing.T) {
 		if o.audience(g.contract.doc) == "operatorToken" {
 			token = g.operator
 		}
-		if o.OperationID == "postEvent" {
+		switch o.OperationID {
+		case "postEvent":
 			limit = 288 << 10
+		case "postEvents":
+			limit = 1 << 20
 		}
 		path := fillPath(o.path, "x")
 		whole := exampleBody(t, o)

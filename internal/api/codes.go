@@ -33,6 +33,9 @@ const (
 	codeEndpointLimit    code = "endpoint_limit"
 	codeRotationLimit    code = "rotation_limit"
 
+	codeIdempotencyKeyReused code = "idempotency_key_reused"
+	codeRequestInProgress    code = "request_in_progress"
+
 	codePreconditionFailed   code = "precondition_failed"
 	codePayloadTooLarge      code = "payload_too_large"
 	codeUnsupportedMediaType code = "unsupported_media_type"
@@ -138,6 +141,13 @@ var allKinds = [...]kind{
 	{codeRotationLimit, http.StatusConflict, "Too many secrets",
 		"End the previous ones with DELETE …/secrets/previous, or wait until the oldest retires.",
 		"Three secrets of the endpoint sign already: the newest, and two in their grace."},
+
+	{codeIdempotencyKeyReused, http.StatusUnprocessableEntity, "The key belongs to another request",
+		"Make a key for each request, and repeat a request under its key with exactly the same method, path and body.",
+		"The Idempotency-Key was used for another request in the last 24 hours. Nothing was done."},
+	{codeRequestInProgress, http.StatusConflict, "The first request is in progress",
+		"Repeat it after the seconds that Retry-After tells: it then gets the answer of the first one.",
+		"A request with this Idempotency-Key is being carried out. Nothing was done for this one."},
 
 	{codePreconditionFailed, http.StatusPreconditionFailed, "It has changed since you read it",
 		"Read it again, look at what changed, and repeat the change with the new ETag.",

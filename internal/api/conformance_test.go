@@ -1,12 +1,18 @@
 package api_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/sallyport-dev/sallyport/internal/api"
+	"github.com/sallyport-dev/sallyport/internal/idempotency"
+	"github.com/sallyport-dev/sallyport/internal/typeid"
 )
 
 // Every operation is called for real, and the harness holds each answer to the contract. What the contract promises of
@@ -17,6 +23,8 @@ func TestConformance(t *testing.T) {
 	t.Run("events", g.conformEvents)
 	t.Run("endpoints", g.conformEndpoints)
 	t.Run("secrets", g.conformSecrets)
+	t.Run("batches", g.conformBatches)
+	t.Run("idempotency keys", g.conformKeys)
 	t.Run("deliveries", g.conformDeliveries)
 	t.Run("tokens", g.conformTokens)
 	t.Run("tenants", g.conformTenants)
@@ -198,6 +206,133 @@ func (g *gateway) conformSecrets(t *testing.T) {
 	}
 	g.post(t, g.acme.token, "/v1/endpoints/uid:none/secrets/rotate", `{}`).want(t, 404, "not_found")
 	g.do(t, request{method: "DELETE", path: "/v1/endpoints/uid:none/secrets/previous", token: g.acme.token}).want(t, 404, "not_found")
+}
+
+func (g *gateway) conformBatches(t *testing.T) {
+	post := func(query, body string) answer { return g.post(t, g.acme.token, "/v1/events/batch"+query, body) }
+	count := func() (n int) {
+		if err := g.db.QueryRow(t.Context(), `select count(*) from gateway.events where type like 'batch.%'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	type result struct {
+		ID        string
+		Duplicate bool
+		Code      string
+		Errors    []struct{ Pointer string }
+	}
+	results := func(a answer) []result {
+		var list struct{ Results []result }
+		a.want(t, 202, "").into(t, &list)
+		return list.Results
+	}
+
+	first := results(post("", `{"events":[{"type":"batch.a","uid":"b1","data":{"n": 1.0}},{"type":"batch.a","data":null}]}`))
+	if len(first) != 2 || first[0].ID == "" || first[1].ID == "" || first[0].Duplicate || count() != 2 {
+		t.Fatalf("%+v", first)
+	}
+	var kept api.Event
+	g.get(t, g.acme.token, "/v1/events/"+first[0].ID).want(t, 200, "").into(t, &kept)
+	// Each item is judged by itself: stored before, there twice, there twice with other content, wrong, good.
+	mixed := results(post("", `{"events":[
+		{"type":"batch.a","uid":"b1","data":{"n": 1.0}},
+		{"type":"batch.b","uid":"b2","data":1}, {"type":"batch.b","uid":"b2","data":1}, {"type":"batch.b","uid":"b2","data":2},
+		{"type":"batch.a","uid":"b1","data":{"n": 1}},
+		{"type":"batch c","data":1}, {"typ":"batch.d","data":1}, 7, {"type":"gateway.x","data":1},
+		{"type":"batch.e","data":"`+strings.Repeat("x", 10)+`"}]}`))
+	want := []result{
+		{Duplicate: true}, {}, {Duplicate: true}, {Code: "event_uid_conflict"}, {Code: "event_uid_conflict"},
+		{Code: "validation_failed"}, {Code: "validation_failed"}, {Code: "validation_failed"}, {Code: "type_reserved"}, {},
+	}
+	for i, r := range mixed {
+		if (r.ID != "") != (want[i].Code == "") || r.Code != want[i].Code || r.Duplicate != want[i].Duplicate {
+			t.Errorf("item %d: %+v, want %+v", i, r, want[i])
+		}
+	}
+	if mixed[0].ID != first[0].ID || mixed[1].ID != mixed[2].ID || mixed[6].Errors[0].Pointer != "/events/6/typ" || count() != 4 {
+		t.Errorf("%+v, %d events", mixed, count())
+	}
+
+	// All or nothing.
+	post("?atomic=true", `{"events":[{"type":"batch.f","data":1},{"type":"batch.f"}]}`).want(t, 422, "validation_failed")
+	post("?atomic=true", `{"events":[{"type":"batch.f","data":1},{"type":"batch.a","uid":"b1","data":9}]}`).want(t, 409, "event_uid_conflict")
+	if count() != 4 {
+		t.Errorf("an atomic batch with a bad event left %d events", count()-4)
+	}
+	if all := results(post("?atomic=true", `{"events":[{"type":"batch.f","data":1},{"type":"batch.a","uid":"b1","data":{"n": 1.0}}]}`)); !all[1].Duplicate || count() != 5 {
+		t.Errorf("%+v", all)
+	}
+	post("?atomic=maybe", `{"events":[{"type":"batch.f","data":1}]}`).want(t, 400, "parameter_invalid")
+	post("?atom", `{}`).want(t, 400, "unknown_parameter")
+
+	for body, code := range map[string]string{
+		`{"events":[]}`: "validation_failed", `{}`: "validation_failed", `[]`: "validation_failed", `{"events":{}}`: "validation_failed",
+		`{"Events":[{"type":"a","data":1}]}`: "validation_failed", `{"events":[{"type":"a","data":1}],"events":[]}`: "validation_failed",
+		`{"events":[` + strings.Repeat(`{"type":"batch.x","data":1},`, 100) + `{"type":"batch.x","data":1}]}`: "validation_failed",
+		`{"events":[{"type":"batch.x","data":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) + `}]}`:  "validation_failed",
+	} {
+		post("", body).want(t, 422, code)
+	}
+	for _, body := range []string{` `, `{`, `{"events":[1`, `{"events":[{"type":"batch.x","data":1}]}x`, "{\"events\":[\"\xff\"]}", `nope`} {
+		post("", body).want(t, 400, "malformed_json")
+	}
+	if n := len(results(post("", `{"events":[`+strings.Repeat(`{"type":"batch.g","data":1},`, 99)+`{"type":"batch.g","data":`+strings.Repeat("[", 128)+strings.Repeat("]", 128)+`}]}`))); n != 100 || count() != 105 {
+		t.Errorf("%d results, %d events", n, count())
+	}
+	post("", `{"events":["`+strings.Repeat("x", 1<<20)+`"]}`).want(t, 413, "payload_too_large")
+	g.do(t, request{method: "POST", path: "/v1/events/batch", token: g.acme.token, body: `{}`, header: http.Header{"Content-Type": {"text/plain"}}}).want(t, 415, "unsupported_media_type")
+	g.post(t, g.scoped(t, g.acme, "events:read"), "/v1/events/batch", `{}`).want(t, 403, "scope_missing")
+}
+
+// conformKeys sends every POST twice under one key, with other content under it, and while the first is in progress.
+func (g *gateway) conformKeys(t *testing.T) {
+	ep := g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/keyed"}`)
+	acme := typeid.Format(typeid.Tenant, g.acme.id)
+	for i, op := range []struct {
+		token, path, body, other string
+		tenant                   uuid.UUID
+		status                   int
+	}{
+		{g.acme.token, "/v1/events", `{"type":"keyed.a","data":1}`, `{"type":"keyed.a","data":2}`, g.acme.id, 202},
+		{g.acme.token, "/v1/events/batch", `{"events":[{"type":"keyed.b","data":1}]}`, `{"events":[{"type":"keyed.b","data":2}]}`, g.acme.id, 202},
+		{g.acme.token, "/v1/endpoints", `{"url":"https://hooks.example.com/a"}`, `{"url":"https://hooks.example.com/b"}`, g.acme.id, 201},
+		{g.acme.token, "/v1/endpoints/" + ep + "/secrets/rotate", `{}`, `{"grace_seconds":1}`, g.acme.id, 200},
+		{g.acme.token, "/v1/tokens", `{"name":"a","role":"viewer"}`, `{"name":"b","role":"viewer"}`, g.acme.id, 201},
+		{g.operator, "/admin/v1/tenants", `{"name":"a"}`, `{"name":"b"}`, uuid.Nil, 201},
+		{g.operator, "/admin/v1/tenants/" + acme + "/tokens", `{"name":"a","role":"viewer"}`, `{"name":"b","role":"viewer"}`, uuid.Nil, 201},
+	} {
+		key := fmt.Sprintf("key-%d", i)
+		send := func(key, body string) answer {
+			return g.do(t, request{method: "POST", path: op.path, token: op.token, body: body, header: http.Header{"Idempotency-Key": {key}}})
+		}
+		first := send(key, op.body).want(t, op.status, "")
+		again := send(key, op.body).want(t, op.status, "")
+		if string(first.body) != string(again.body) || again.header.Get("Idempotency-Replayed") != "true" || first.header.Get("Idempotency-Replayed") != "" ||
+			first.header.Get("Location") != again.header.Get("Location") || first.header.Get("ETag") != again.header.Get("ETag") {
+			t.Errorf("POST %s: first %s %v, again %s %v", op.path, first.body, first.header, again.body, again.header)
+		}
+		send(key, op.other).want(t, 422, "idempotency_key_reused")
+		send(strings.Repeat("k", 256), op.body).want(t, 400, "parameter_invalid")
+		send("a b", op.body).want(t, 400, "parameter_invalid")
+
+		// Another request holds the key.
+		busy := fmt.Sprintf("busy-%d", i)
+		_, _, err := g.config.Keys.Do(t.Context(), idempotency.Request{Tenant: op.tenant, Key: busy}, func(context.Context, idempotency.Tx) (idempotency.Answer, error) {
+			if refused := send(busy, op.body).want(t, 409, "request_in_progress"); refused.header.Get("Retry-After") != "1" {
+				t.Errorf("Retry-After %q", refused.header.Get("Retry-After"))
+			}
+			return idempotency.Answer{}, errors.New("enough")
+		})
+		if err == nil {
+			t.Error("the key was not held")
+		}
+		send(busy, op.body).want(t, op.status, "") // what was refused is not kept
+	}
+	var row string
+	if err := g.db.QueryRow(t.Context(), `select string_agg(encode(response, 'escape'), ' ') from gateway.idempotency_keys`).Scan(&row); err != nil || strings.Contains(row, "whsec_") || strings.Contains(row, "eyJ") {
+		t.Errorf("a stored answer is readable, or there is none: %v", err)
+	}
 }
 
 // narrow is a token that sees a part of the events.

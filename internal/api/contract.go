@@ -82,8 +82,11 @@ func newOperation(doc *openapi3.T, path string, item *openapi3.PathItem, method 
 		query:    make(map[string]bool),
 		route:    &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: described},
 	}
-	if o.id == postEventID {
+	switch o.id {
+	case postEventID:
 		o.maxBody = maxEventRequest
+	case postEventsID:
+		o.maxBody = maxBatchRequest
 	}
 	for _, list := range []openapi3.Parameters{item.Parameters, described.Parameters} {
 		for _, p := range list {

@@ -59,7 +59,7 @@ func (c *call) CreateEndpoint(ctx context.Context, r CreateEndpointRequestObject
 		return nil, err
 	}
 	spec.Secret = secret
-	e, secret, err := c.cfg.Endpoints.Create(ctx, c.caller, spec)
+	e, secret, err := c.cfg.Endpoints.CreateTx(ctx, c.tx, c.caller, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/internal/delivery"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
+	"github.com/sallyport-dev/sallyport/internal/idempotency"
 	"github.com/sallyport-dev/sallyport/internal/outbox"
 	"github.com/sallyport-dev/sallyport/internal/postgres"
 	"github.com/sallyport-dev/sallyport/internal/tenant"
@@ -35,6 +36,7 @@ func sentinels() []sentinel {
 		{tenant.ErrUIDTaken, codeUIDConflict, "Another tenant has this uid."},
 		{endpoint.ErrRotationLimit, codeRotationLimit, "Three secrets of the endpoint sign already."},
 		{endpoint.ErrLimit, codeEndpointLimit, "The tenant has as many endpoints as it may have."},
+		{idempotency.ErrReused, codeIdempotencyKeyReused, "The Idempotency-Key was used for another request."},
 		{echo.ErrNotFound, codeNotFound, "There is no such path."},
 		{errBodyCut, codeMalformedJSON, "The body ended before it was whole."},
 	}
@@ -52,6 +54,9 @@ const retryAfter = 2
 func refusalOf(err error) *refusal {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r
+	}
+	if errors.Is(err, idempotency.ErrInProgress) {
+		return refuse(codeRequestInProgress, "A request with this Idempotency-Key is in progress.").with("Retry-After", "1")
 	}
 	for _, s := range sentinels() {
 		if errors.Is(err, s.err) {

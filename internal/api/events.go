@@ -29,21 +29,43 @@ func (c *call) postEvent() error {
 	if err != nil {
 		return err
 	}
-	r := c.x.Request()
-	receipt, err := c.cfg.Outbox.Accept(r.Context(), outbox.Post{
-		TenantID: c.caller.Tenant, UID: event.UID, Type: event.Type, Subject: event.Subject, Scopes: event.Scopes,
-		PreviousScopes: event.PreviousScopes, OccurredAt: event.OccurredAt, Data: event.Data,
-		RequestID: &c.x.requestID, TraceParent: traceParent(r.Header), TokenID: &c.caller.Token,
-	})
-	if err != nil {
-		return fmt.Errorf("accept an event: %w", err)
+	if len(c.x.Request().Header.Values("Idempotency-Key")) == 0 { // the fast way: it shares a commit with others
+		receipt, err := c.cfg.Outbox.Accept(c.x.Request().Context(), c.postOf(event))
+		if err != nil {
+			return fmt.Errorf("accept an event: %w", err)
+		}
+		return c.writeReceipt(event.UID, receipt)
 	}
-	id := typeid.Format(typeid.Event, receipt.ID)
-	answer := Receipt{ID: id, UID: event.UID, State: EventState(receipt.State), Duplicate: receipt.Duplicate, AcceptedAt: stamp(receipt.AcceptedAt)}
-	answer.Links.Self = "/v1/events/" + id
-	answer.Links.Deliveries = "/v1/deliveries?event_id=" + id
+	if err := c.once(c.cfg.KeyWait, body, func(c *call) error {
+		outcomes, err := c.cfg.Outbox.AcceptTx(c.x.Request().Context(), c.tx, []outbox.Post{c.postOf(event)})
+		if err == nil {
+			err = outcomes[0].Err
+		}
+		if err != nil {
+			return fmt.Errorf("accept an event: %w", err)
+		}
+		return c.writeReceipt(event.UID, outcomes[0].Receipt)
+	}); err != nil {
+		return err
+	}
+	c.cfg.Outbox.Poke()
+	return nil
+}
+
+// postOf is an event as it goes into the outbox.
+func (c *call) postOf(e postedEvent) outbox.Post {
+	return outbox.Post{
+		TenantID: c.caller.Tenant, UID: e.UID, Type: e.Type, Subject: e.Subject, Scopes: e.Scopes,
+		PreviousScopes: e.PreviousScopes, OccurredAt: e.OccurredAt, Data: e.Data,
+		RequestID: &c.x.requestID, TraceParent: traceParent(c.x.Request().Header), TokenID: &c.caller.Token,
+	}
+}
+
+// writeReceipt answers 202 for what was accepted, and 200 for what was there.
+func (c *call) writeReceipt(uid *string, r outbox.Receipt) error {
+	answer := receiptOf(uid, r)
 	status := http.StatusAccepted
-	if receipt.Duplicate {
+	if r.Duplicate {
 		status = http.StatusOK
 	}
 	c.x.Response().Header().Set("Location", answer.Links.Self)

@@ -37,7 +37,7 @@ func (c *call) RotateSecret(ctx context.Context, r RotateSecretRequestObject) (R
 	if r.Body.GraceSeconds != nil {
 		rotation.Grace = time.Duration(*r.Body.GraceSeconds) * time.Second
 	}
-	e, secret, err := c.cfg.Endpoints.Rotate(ctx, c.caller, ref, rotation, version)
+	e, secret, err := c.cfg.Endpoints.RotateTx(ctx, c.tx, c.caller, ref, rotation, version)
 	if err != nil {
 		return nil, err
 	}

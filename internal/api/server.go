@@ -14,6 +14,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/internal/delivery"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
+	"github.com/sallyport-dev/sallyport/internal/idempotency"
 	"github.com/sallyport-dev/sallyport/internal/outbox"
 	"github.com/sallyport-dev/sallyport/internal/tenant"
 )
@@ -26,9 +27,13 @@ type Config struct {
 	Outbox     *outbox.Writer
 	Events     *outbox.Reader
 	Deliveries *delivery.Reader
+	Keys       *idempotency.Keys
 
 	// EndpointLimit is how many endpoints a tenant may have, for whoever asks; the store keeps to it.
 	EndpointLimit int
+	// KeyWait is how long a repeat of an event post waits for the first one under its idempotency key to commit: both then
+	// get its receipt. 0: 5 s.
+	KeyWait time.Duration
 	// RotationGrace is how long a secret signs on after its rotation, where the request does not say; 0: 24 h.
 	RotationGrace time.Duration
 	// Checks are what readiness depends on, in the order in which they are told.
@@ -57,6 +62,9 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = 10 * time.Second
+	}
+	if cfg.KeyWait == 0 {
+		cfg.KeyWait = 5 * time.Second
 	}
 	if cfg.RotationGrace == 0 {
 		cfg.RotationGrace = 24 * time.Hour
@@ -118,6 +126,7 @@ type call struct {
 	x      *exchange
 	caller tenant.Caller // the zero value where no token is asked for
 	query  url.Values
+	tx     idempotency.Tx // of an operation that creates something; see once
 }
 
 // operate is the way of a request to its handler: the route is known, the rest is not yet.
@@ -139,7 +148,7 @@ func (s *Server) operate(o *operation, handle handler) echo.HandlerFunc {
 		if x.caller != nil {
 			here.caller = *x.caller
 		}
-		if o.id == postEventID { // reads its body by itself
+		if o.id == postEventID || o.id == postEventsID { // read their bodies by themselves
 			return handle(here)
 		}
 		var body []byte
@@ -153,6 +162,9 @@ func (s *Server) operate(o *operation, handle handler) echo.HandlerFunc {
 		}
 		if err := s.validate(x, body); err != nil {
 			return err
+		}
+		if o.method == http.MethodPost {
+			return here.once(0, body, handle)
 		}
 		return handle(here)
 	}
@@ -169,6 +181,7 @@ func generated(operation func(*ServerInterfaceWrapper, echo.Context) error) hand
 func handlers() map[string]handler {
 	return map[string]handler{
 		postEventID:          (*call).postEvent,
+		postEventsID:         (*call).postEvents,
 		"listEvents":         generated((*ServerInterfaceWrapper).ListEvents),
 		"getEvent":           generated((*ServerInterfaceWrapper).GetEvent),
 		"listDeliveries":     generated((*ServerInterfaceWrapper).ListDeliveries),

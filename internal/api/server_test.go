@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/delivery"
 	"github.com/sallyport-dev/sallyport/internal/egress"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
+	"github.com/sallyport-dev/sallyport/internal/idempotency"
 	"github.com/sallyport-dev/sallyport/internal/outbox"
 	"github.com/sallyport-dev/sallyport/internal/tenant"
 )
@@ -151,6 +152,7 @@ func TestDatabaseAway(t *testing.T) {
 	g.config.Authority = working
 	g.config.Tenants, g.config.Endpoints = tenant.NewTenants(lost), endpoint.NewStore(lost, g.keyring, egress.Policy{}, 20)
 	g.config.Outbox, g.config.Events, g.config.Deliveries = outbox.NewWriter(lost, nil), outbox.NewReader(lost), delivery.NewReader(lost)
+	g.config.Keys = idempotency.New(lost, g.keyring, 0)
 	g.restart(t)
 	for _, path := range []string{"/v1/events", "/v1/deliveries", "/v1/endpoints", "/v1/whoami"} {
 		g.unavailable(t, request{method: "GET", path: path, token: g.acme.token})

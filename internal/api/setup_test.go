@@ -21,6 +21,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/delivery"
 	"github.com/sallyport-dev/sallyport/internal/egress"
 	"github.com/sallyport-dev/sallyport/internal/endpoint"
+	"github.com/sallyport-dev/sallyport/internal/idempotency"
 	"github.com/sallyport-dev/sallyport/internal/outbox"
 	"github.com/sallyport-dev/sallyport/internal/postgres/postgrestest"
 	"github.com/sallyport-dev/sallyport/internal/signing"
@@ -92,6 +93,7 @@ func setup(t *testing.T, change ...func(*api.Config)) *gateway {
 		Authority: g.authority(nil), Tenants: tenant.NewTenants(g.db),
 		Endpoints: endpoint.NewStore(g.db, g.keyring, egress.Policy{}, 20), EndpointLimit: 20,
 		Outbox: outbox.NewWriter(g.db, nil), Events: outbox.NewReader(g.db), Deliveries: delivery.NewReader(g.db),
+		Keys: idempotency.New(g.db, g.keyring, 0), KeyWait: 200 * time.Millisecond,
 		Log: slog.New(slog.NewJSONHandler(g.log, nil)),
 	}
 	authority := g.config.Authority

@@ -26,7 +26,7 @@ func (c *call) ListTenants(ctx context.Context, r ListTenantsRequestObject) (Lis
 
 // CreateTenant creates a tenant.
 func (c *call) CreateTenant(ctx context.Context, r CreateTenantRequestObject) (CreateTenantResponseObject, error) {
-	t, err := c.cfg.Tenants.Create(ctx, tenant.Spec{UID: r.Body.UID, Name: r.Body.Name, Metadata: deref(r.Body.Metadata)})
+	t, err := c.cfg.Tenants.CreateTx(ctx, c.tx, tenant.Spec{UID: r.Body.UID, Name: r.Body.Name, Metadata: deref(r.Body.Metadata)})
 	if err != nil {
 		return nil, err
 	}

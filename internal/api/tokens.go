@@ -63,7 +63,7 @@ func (c *call) CreateTenantToken(ctx context.Context, r CreateTenantTokenRequest
 }
 
 func (c *call) issue(ctx context.Context, tenantID uuid.UUID, b TokenCreate) (TokenCreated, error) {
-	t, text, err := c.cfg.Authority.Issue(ctx, tenant.TokenSpec{
+	t, text, err := c.cfg.Authority.IssueTx(ctx, c.tx, tenant.TokenSpec{
 		Tenant: tenantID, Name: b.Name, Subject: deref(b.Subject), Role: string(deref(b.Role)),
 		Scopes: namesOf[string](deref(b.Scopes)), EventScopes: deref(b.EventScopes),
 		Lifetime: time.Duration(deref(b.ExpiresInSeconds)) * time.Second, By: &c.caller,

@@ -109,7 +109,7 @@ func (c *Client) CreateEndpoint(ctx context.Context, e EndpointCreate) (made End
 		Endpoint
 		Secret string `json:"secret"`
 	}
-	req, err := client.NewCreateEndpointRequestWithBody(c.base, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateEndpointRequestWithBody(c.base, nil, jsonType, bytes.NewReader(body))
 	header, err := c.call(ctx, false, &created, req, err)
 	created.ETag = header.Get("ETag")
 	return created.Endpoint, created.Secret, err

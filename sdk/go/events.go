@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"time"
@@ -97,9 +98,67 @@ func (c *Client) PostEvent(ctx context.Context, e EventPost) (Receipt, error) {
 		return Receipt{}, err
 	}
 	var r Receipt
-	req, err := client.NewPostEventRequestWithBody(c.base, jsonType, bytes.NewReader(body))
+	req, err := client.NewPostEventRequestWithBody(c.base, nil, jsonType, bytes.NewReader(body))
 	_, err = c.call(ctx, e.UID != "", &r, req, err)
 	return r, err
+}
+
+// BatchOptions say how a batch is posted.
+type BatchOptions struct {
+	Atomic bool // one event that is bad refuses all
+}
+
+// BatchResult is what became of one event of a batch: its receipt, or the problem that it has.
+type BatchResult struct {
+	Receipt Receipt
+	Problem *Problem // nil: it was accepted
+}
+
+// PostEvents posts 1 to 100 events in one transaction, and returns what became of each, in their order. With Atomic, an
+// event that is bad makes it return a *Problem, and nothing is stored.
+func (c *Client) PostEvents(ctx context.Context, events []EventPost, o BatchOptions) ([]BatchResult, error) {
+	list := make([]json.RawMessage, len(events))
+	for i, e := range events {
+		body, err := e.body()
+		if err != nil {
+			return nil, err
+		}
+		list[i] = body
+	}
+	var whole bytes.Buffer
+	whole.WriteString(`{"events":[`)
+	whole.Write(bytes.Join(rawBytes(list), []byte{','})) // not by encode, which would compact the data
+	whole.WriteString(`]}`)
+	var answer struct {
+		Results []json.RawMessage `json:"results"`
+	}
+	req, err := client.NewPostEventsRequestWithBody(c.base, &client.PostEventsParams{Atomic: &o.Atomic}, jsonType, bytes.NewReader(whole.Bytes()))
+	if _, err = c.call(ctx, false, &answer, req, err); err != nil {
+		return nil, err
+	}
+	results := make([]BatchResult, len(answer.Results))
+	for i, text := range answer.Results {
+		var kind struct {
+			Code string `json:"code"`
+		}
+		into := any(&results[i].Receipt)
+		if err := json.Unmarshal(text, &kind); err == nil && kind.Code != "" {
+			results[i].Problem = new(Problem)
+			into = results[i].Problem
+		}
+		if err := json.Unmarshal(text, into); err != nil {
+			return nil, fmt.Errorf("sallyport: read the result of event %d: %w", i, err)
+		}
+	}
+	return results, nil
+}
+
+func rawBytes(list []json.RawMessage) [][]byte {
+	out := make([][]byte, len(list))
+	for i, text := range list {
+		out[i] = text
+	}
+	return out
 }
 
 // body writes the event, and its data with the bytes that it has.

@@ -61,7 +61,7 @@ func passing(err error) bool {
 		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return true
 		}
-		return false
+		return p.Code == "request_in_progress" // of an earlier try; its answer comes
 	case errors.As(err, &strange), errors.Is(err, context.Canceled):
 		return false
 	}

@@ -55,7 +55,7 @@ func (a *Admin) CreateTenant(ctx context.Context, t TenantCreate) (Tenant, error
 		return Tenant{}, err
 	}
 	var made Tenant
-	req, err := client.NewCreateTenantRequestWithBody(a.base, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateTenantRequestWithBody(a.base, nil, jsonType, bytes.NewReader(body))
 	header, err := a.call(ctx, false, &made, req, err)
 	made.ETag = header.Get("ETag")
 	return made, err
@@ -97,7 +97,7 @@ func (a *Admin) CreateTenantToken(ctx context.Context, tenantID string, t TokenC
 		return Token{}, "", err
 	}
 	var answer created
-	req, err := client.NewCreateTenantTokenRequestWithBody(a.base, tenantID, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateTenantTokenRequestWithBody(a.base, tenantID, nil, jsonType, bytes.NewReader(body))
 	_, err = a.call(ctx, false, &answer, req, err)
 	return answer.Token, answer.Text, err
 }

@@ -84,7 +84,7 @@ func (c *Client) CreateToken(ctx context.Context, t TokenCreate) (made Token, te
 		return Token{}, "", err
 	}
 	var answer created
-	req, err := client.NewCreateTokenRequestWithBody(c.base, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateTokenRequestWithBody(c.base, nil, jsonType, bytes.NewReader(body))
 	_, err = c.call(ctx, false, &answer, req, err)
 	return answer.Token, answer.Text, err
 }

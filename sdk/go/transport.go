@@ -2,6 +2,7 @@ package sallyport
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +34,11 @@ func (t *transport) call(ctx context.Context, repeatable bool, into any, req *ht
 	req.Header.Set("Authorization", "Bearer "+t.token)
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	req.Header.Set("User-Agent", t.agent)
+	if req.Method == http.MethodPost && !repeatable {
+		// Under a key of its own, the request is carried out once however often it is sent.
+		req.Header.Set("Idempotency-Key", rand.Text())
+		repeatable = true
+	}
 	for try := 1; ; try++ {
 		header, err := t.once(req, try, into)
 		if err == nil {

@@ -1154,6 +1154,23 @@ type Event struct {
 	UID *UID `json:"uid,omitempty"`
 }
 
+// EventBatch Several events.
+type EventBatch struct {
+	// Events The events. Each is judged by itself.
+	Events []EventPost `json:"events"`
+}
+
+// EventBatchResult A receipt, or the problem that an event has.
+type EventBatchResult struct {
+	union json.RawMessage
+}
+
+// EventBatchResults What became of a batch.
+type EventBatchResults struct {
+	// Results An entry for each event, in their order.
+	Results []EventBatchResult `json:"results"`
+}
+
 // EventID The id of an event. It is also the `webhook-id`.
 //
 // Example: evt_01k9b3vc4tf7a9q3nz5m8r2x6d
@@ -1943,6 +1960,9 @@ type EndpointIDPath = string
 // EventIDPath defines model for EventIdPath.
 type EventIDPath = string
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
@@ -2002,6 +2022,9 @@ type ForbiddenWrite = Problem
 // InternalError An error (RFC 9457).
 type InternalError = Problem
 
+// KeyInProgress An error (RFC 9457).
+type KeyInProgress = Problem
+
 // NotFound An error (RFC 9457).
 type NotFound = Problem
 
@@ -2010,6 +2033,9 @@ type PreconditionFailed = Problem
 
 // RotationLimit An error (RFC 9457).
 type RotationLimit = Problem
+
+// TenantConflict An error (RFC 9457).
+type TenantConflict = Problem
 
 // TokenRefused An error (RFC 9457).
 type TokenRefused = Problem
@@ -2044,6 +2070,14 @@ type ListTenantsParams struct {
 	State *[]TenantState `form:"state,omitempty" json:"state,omitempty"`
 }
 
+// CreateTenantParams defines parameters for CreateTenant.
+type CreateTenantParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetTenantParams defines parameters for GetTenant.
 type GetTenantParams struct {
 	// IfNoneMatch An `ETag` that you have. If the thing still has it, the answer is 304 without a body.
@@ -2063,6 +2097,14 @@ type ListTenantTokensParams struct {
 
 	// Cursor The `next_cursor` of the page before. The other parameters must be the same as they were then; only `limit` may change.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTenantTokenParams defines parameters for CreateTenantToken.
+type CreateTenantTokenParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListDeliveriesParams defines parameters for ListDeliveries.
@@ -2128,6 +2170,14 @@ type ListEndpointsParams struct {
 	UID *UID `form:"uid,omitempty" json:"uid,omitempty"`
 }
 
+// CreateEndpointParams defines parameters for CreateEndpoint.
+type CreateEndpointParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // DeleteEndpointParams defines parameters for DeleteEndpoint.
 type DeleteEndpointParams struct {
 	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
@@ -2154,6 +2204,11 @@ type EndPreviousSecretsParams struct {
 
 // RotateSecretParams defines parameters for RotateSecret.
 type RotateSecretParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+
 	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
@@ -2185,6 +2240,25 @@ type ListEventsParams struct {
 	UID *UID `form:"uid,omitempty" json:"uid,omitempty"`
 }
 
+// PostEventParams defines parameters for PostEvent.
+type PostEventParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PostEventsParams defines parameters for PostEvents.
+type PostEventsParams struct {
+	// Atomic All or nothing.
+	Atomic *bool `form:"atomic,omitempty" json:"atomic,omitempty"`
+
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTokensParams defines parameters for ListTokens.
 type ListTokensParams struct {
 	// Limit How many things a page holds.
@@ -2192,6 +2266,14 @@ type ListTokensParams struct {
 
 	// Cursor The `next_cursor` of the page before. The other parameters must be the same as they were then; only `limit` may change.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTokenParams defines parameters for CreateToken.
+type CreateTokenParams struct {
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
+	// the same key and content, the request is not carried out again: you get the answer of the first one, with
+	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
@@ -2215,8 +2297,73 @@ type RotateSecretJSONRequestBody = SecretRotation
 // PostEventJSONRequestBody defines body for PostEvent for application/json ContentType.
 type PostEventJSONRequestBody = EventPost
 
+// PostEventsJSONRequestBody defines body for PostEvents for application/json ContentType.
+type PostEventsJSONRequestBody = EventBatch
+
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenCreate
+
+// AsReceipt returns the union data inside the EventBatchResult as a Receipt
+func (t EventBatchResult) AsReceipt() (Receipt, error) {
+	var body Receipt
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromReceipt overwrites any union data inside the EventBatchResult as the provided Receipt
+func (t *EventBatchResult) FromReceipt(v Receipt) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeReceipt performs a merge with any union data inside the EventBatchResult, using the provided Receipt
+func (t *EventBatchResult) MergeReceipt(v Receipt) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsProblem returns the union data inside the EventBatchResult as a Problem
+func (t EventBatchResult) AsProblem() (Problem, error) {
+	var body Problem
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromProblem overwrites any union data inside the EventBatchResult as the provided Problem
+func (t *EventBatchResult) FromProblem(v Problem) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeProblem performs a merge with any union data inside the EventBatchResult, using the provided Problem
+func (t *EventBatchResult) MergeProblem(v Problem) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t EventBatchResult) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *EventBatchResult) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -2313,7 +2460,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-	CreateTenantWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateTenantWithBody(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTenant Create a tenant
 	//
@@ -2322,7 +2469,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-	CreateTenant(ctx context.Context, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTenant Read a tenant
 	//
@@ -2365,7 +2512,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-	CreateTenantTokenWithBody(ctx context.Context, tenantID TenantIDPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateTenantTokenWithBody(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTenantToken Create a token for a tenant
 	//
@@ -2374,7 +2521,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-	CreateTenantToken(ctx context.Context, tenantID TenantIDPath, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateTenantToken(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeAnyToken Revoke any token
 	//
@@ -2429,7 +2576,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-	CreateEndpointWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateEndpointWithBody(ctx context.Context, params *CreateEndpointParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateEndpoint Create an endpoint
 	//
@@ -2439,7 +2586,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-	CreateEndpoint(ctx context.Context, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateEndpoint(ctx context.Context, params *CreateEndpointParams, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteEndpoint Delete an endpoint
 	//
@@ -2530,7 +2677,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/events (the `PostEvent` operationId).
-	PostEventWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostEventWithBody(ctx context.Context, params *PostEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostEvent Post an event
 	//
@@ -2548,7 +2695,33 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/events (the `PostEvent` operationId).
-	PostEvent(ctx context.Context, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostEvent(ctx context.Context, params *PostEventParams, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PostEventsWithBody Post several events
+	//
+	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	//
+	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+	PostEventsWithBody(ctx context.Context, params *PostEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PostEvents Post several events
+	//
+	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	//
+	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+	PostEvents(ctx context.Context, params *PostEventsParams, body PostEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEvent Read an event
 	//
@@ -2573,7 +2746,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-	CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateTokenWithBody(ctx context.Context, params *CreateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateToken Create a token
 	//
@@ -2583,7 +2756,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-	CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateToken(ctx context.Context, params *CreateTokenParams, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeToken Revoke a token
 	//
@@ -2641,8 +2814,8 @@ func (c *Client) ListTenants(ctx context.Context, params *ListTenantsParams, req
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-func (c *Client) CreateTenantWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTenantRequestWithBody(c.Server, contentType, body)
+func (c *Client) CreateTenantWithBody(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTenantRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2660,8 +2833,8 @@ func (c *Client) CreateTenantWithBody(ctx context.Context, contentType string, b
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-func (c *Client) CreateTenant(ctx context.Context, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTenantRequest(c.Server, body)
+func (c *Client) CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTenantRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2753,8 +2926,8 @@ func (c *Client) ListTenantTokens(ctx context.Context, tenantID TenantIDPath, pa
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-func (c *Client) CreateTenantTokenWithBody(ctx context.Context, tenantID TenantIDPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTenantTokenRequestWithBody(c.Server, tenantID, contentType, body)
+func (c *Client) CreateTenantTokenWithBody(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTenantTokenRequestWithBody(c.Server, tenantID, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2772,8 +2945,8 @@ func (c *Client) CreateTenantTokenWithBody(ctx context.Context, tenantID TenantI
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-func (c *Client) CreateTenantToken(ctx context.Context, tenantID TenantIDPath, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTenantTokenRequest(c.Server, tenantID, body)
+func (c *Client) CreateTenantToken(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTenantTokenRequest(c.Server, tenantID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2897,8 +3070,8 @@ func (c *Client) ListEndpoints(ctx context.Context, params *ListEndpointsParams,
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-func (c *Client) CreateEndpointWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateEndpointRequestWithBody(c.Server, contentType, body)
+func (c *Client) CreateEndpointWithBody(ctx context.Context, params *CreateEndpointParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateEndpointRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2917,8 +3090,8 @@ func (c *Client) CreateEndpointWithBody(ctx context.Context, contentType string,
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-func (c *Client) CreateEndpoint(ctx context.Context, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateEndpointRequest(c.Server, body)
+func (c *Client) CreateEndpoint(ctx context.Context, params *CreateEndpointParams, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateEndpointRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3098,8 +3271,8 @@ func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEd
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/events (the `PostEvent` operationId).
-func (c *Client) PostEventWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostEventRequestWithBody(c.Server, contentType, body)
+func (c *Client) PostEventWithBody(ctx context.Context, params *PostEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostEventRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3126,8 +3299,54 @@ func (c *Client) PostEventWithBody(ctx context.Context, contentType string, body
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/events (the `PostEvent` operationId).
-func (c *Client) PostEvent(ctx context.Context, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostEventRequest(c.Server, body)
+func (c *Client) PostEvent(ctx context.Context, params *PostEventParams, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostEventRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PostEventsWithBody Post several events
+//
+// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+//
+// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+func (c *Client) PostEventsWithBody(ctx context.Context, params *PostEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostEventsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PostEvents Post several events
+//
+// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+//
+// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+func (c *Client) PostEvents(ctx context.Context, params *PostEventsParams, body PostEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostEventsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3181,8 +3400,8 @@ func (c *Client) ListTokens(ctx context.Context, params *ListTokensParams, reqEd
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTokenRequestWithBody(c.Server, contentType, body)
+func (c *Client) CreateTokenWithBody(ctx context.Context, params *CreateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3201,8 +3420,8 @@ func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, bo
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-func (c *Client) CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateTokenRequest(c.Server, body)
+func (c *Client) CreateToken(ctx context.Context, params *CreateTokenParams, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3353,18 +3572,18 @@ func NewListTenantsRequest(server string, params *ListTenantsParams) (*http.Requ
 }
 
 // NewCreateTenantRequest calls the generic CreateTenant builder with application/json body
-func NewCreateTenantRequest(server string, body CreateTenantJSONRequestBody) (*http.Request, error) {
+func NewCreateTenantRequest(server string, params *CreateTenantParams, body CreateTenantJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateTenantRequestWithBody(server, "application/json", bodyReader)
+	return NewCreateTenantRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewCreateTenantRequestWithBody constructs an http.Request for the CreateTenant method, with any body, and a specified content type
-func NewCreateTenantRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateTenantRequestWithBody(server string, params *CreateTenantParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -3388,6 +3607,21 @@ func NewCreateTenantRequestWithBody(server string, contentType string, body io.R
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -3577,18 +3811,18 @@ func NewListTenantTokensRequest(server string, tenantID TenantIDPath, params *Li
 }
 
 // NewCreateTenantTokenRequest calls the generic CreateTenantToken builder with application/json body
-func NewCreateTenantTokenRequest(server string, tenantID TenantIDPath, body CreateTenantTokenJSONRequestBody) (*http.Request, error) {
+func NewCreateTenantTokenRequest(server string, tenantID TenantIDPath, params *CreateTenantTokenParams, body CreateTenantTokenJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateTenantTokenRequestWithBody(server, tenantID, "application/json", bodyReader)
+	return NewCreateTenantTokenRequestWithBody(server, tenantID, params, "application/json", bodyReader)
 }
 
 // NewCreateTenantTokenRequestWithBody constructs an http.Request for the CreateTenantToken method, with any body, and a specified content type
-func NewCreateTenantTokenRequestWithBody(server string, tenantID TenantIDPath, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateTenantTokenRequestWithBody(server string, tenantID TenantIDPath, params *CreateTenantTokenParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3619,6 +3853,21 @@ func NewCreateTenantTokenRequestWithBody(server string, tenantID TenantIDPath, c
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4075,18 +4324,18 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 }
 
 // NewCreateEndpointRequest calls the generic CreateEndpoint builder with application/json body
-func NewCreateEndpointRequest(server string, body CreateEndpointJSONRequestBody) (*http.Request, error) {
+func NewCreateEndpointRequest(server string, params *CreateEndpointParams, body CreateEndpointJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateEndpointRequestWithBody(server, "application/json", bodyReader)
+	return NewCreateEndpointRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewCreateEndpointRequestWithBody constructs an http.Request for the CreateEndpoint method, with any body, and a specified content type
-func NewCreateEndpointRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateEndpointRequestWithBody(server string, params *CreateEndpointParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4110,6 +4359,21 @@ func NewCreateEndpointRequestWithBody(server string, contentType string, body io
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4369,15 +4633,26 @@ func NewRotateSecretRequestWithBody(server string, endpointID EndpointIDPath, pa
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.IdempotencyKey != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 	}
@@ -4524,18 +4799,18 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 }
 
 // NewPostEventRequest calls the generic PostEvent builder with application/json body
-func NewPostEventRequest(server string, body PostEventJSONRequestBody) (*http.Request, error) {
+func NewPostEventRequest(server string, params *PostEventParams, body PostEventJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPostEventRequestWithBody(server, "application/json", bodyReader)
+	return NewPostEventRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewPostEventRequestWithBody constructs an http.Request for the PostEvent method, with any body, and a specified content type
-func NewPostEventRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPostEventRequestWithBody(server string, params *PostEventParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4559,6 +4834,103 @@ func NewPostEventRequestWithBody(server string, contentType string, body io.Read
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPostEventsRequest calls the generic PostEvents builder with application/json body
+func NewPostEventsRequest(server string, params *PostEventsParams, body PostEventsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPostEventsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPostEventsRequestWithBody constructs an http.Request for the PostEvents method, with any body, and a specified content type
+func NewPostEventsRequestWithBody(server string, params *PostEventsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/events/batch")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Atomic != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "atomic", *params.Atomic, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4664,18 +5036,18 @@ func NewListTokensRequest(server string, params *ListTokensParams) (*http.Reques
 }
 
 // NewCreateTokenRequest calls the generic CreateToken builder with application/json body
-func NewCreateTokenRequest(server string, body CreateTokenJSONRequestBody) (*http.Request, error) {
+func NewCreateTokenRequest(server string, params *CreateTokenParams, body CreateTokenJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateTokenRequestWithBody(server, "application/json", bodyReader)
+	return NewCreateTokenRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewCreateTokenRequestWithBody constructs an http.Request for the CreateToken method, with any body, and a specified content type
-func NewCreateTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateTokenRequestWithBody(server string, params *CreateTokenParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4699,6 +5071,21 @@ func NewCreateTokenRequestWithBody(server string, contentType string, body io.Re
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4833,7 +5220,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-	CreateTenantWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
+	CreateTenantWithBodyWithResponse(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
 
 	// CreateTenantWithResponse Create a tenant
 	//
@@ -4842,7 +5229,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-	CreateTenantWithResponse(ctx context.Context, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
+	CreateTenantWithResponse(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
 
 	// GetTenantWithResponse Read a tenant
 	//
@@ -4889,7 +5276,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-	CreateTenantTokenWithBodyWithResponse(ctx context.Context, tenantID TenantIDPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error)
+	CreateTenantTokenWithBodyWithResponse(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error)
 
 	// CreateTenantTokenWithResponse Create a token for a tenant
 	//
@@ -4898,7 +5285,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-	CreateTenantTokenWithResponse(ctx context.Context, tenantID TenantIDPath, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error)
+	CreateTenantTokenWithResponse(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error)
 
 	// RevokeAnyTokenWithResponse Revoke any token
 	//
@@ -4965,7 +5352,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-	CreateEndpointWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error)
+	CreateEndpointWithBodyWithResponse(ctx context.Context, params *CreateEndpointParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error)
 
 	// CreateEndpointWithResponse Create an endpoint
 	//
@@ -4975,7 +5362,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-	CreateEndpointWithResponse(ctx context.Context, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error)
+	CreateEndpointWithResponse(ctx context.Context, params *CreateEndpointParams, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error)
 
 	// DeleteEndpointWithResponse Delete an endpoint
 	//
@@ -5074,7 +5461,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/events (the `PostEvent` operationId).
-	PostEventWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostEventResponse, error)
+	PostEventWithBodyWithResponse(ctx context.Context, params *PostEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostEventResponse, error)
 
 	// PostEventWithResponse Post an event
 	//
@@ -5092,7 +5479,33 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/events (the `PostEvent` operationId).
-	PostEventWithResponse(ctx context.Context, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*PostEventResponse, error)
+	PostEventWithResponse(ctx context.Context, params *PostEventParams, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*PostEventResponse, error)
+
+	// PostEventsWithBodyWithResponse Post several events
+	//
+	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	//
+	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+	PostEventsWithBodyWithResponse(ctx context.Context, params *PostEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostEventsResponse, error)
+
+	// PostEventsWithResponse Post several events
+	//
+	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	//
+	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+	PostEventsWithResponse(ctx context.Context, params *PostEventsParams, body PostEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*PostEventsResponse, error)
 
 	// GetEventWithResponse Read an event
 	//
@@ -5121,7 +5534,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-	CreateTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
+	CreateTokenWithBodyWithResponse(ctx context.Context, params *CreateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
 
 	// CreateTokenWithResponse Create a token
 	//
@@ -5131,7 +5544,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-	CreateTokenWithResponse(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
+	CreateTokenWithResponse(ctx context.Context, params *CreateTokenParams, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
 
 	// RevokeTokenWithResponse Revoke a token
 	//
@@ -5366,9 +5779,10 @@ func (r ListTenantsResponse) ContentType() string {
 
 // CreateTenantResponse201Headers the declared response headers of an HTTP 201 response for CreateTenant
 type CreateTenantResponse201Headers struct {
-	ETag       string
-	Location   string
-	XRequestID *string
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+	XRequestID          *string
 }
 
 // CreateTenantResponse400Headers the declared response headers of an HTTP 400 response for CreateTenant
@@ -5431,7 +5845,7 @@ type CreateTenantResponse struct {
 	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
-	ApplicationProblemJSON409 *UIDConflict
+	ApplicationProblemJSON409 *TenantConflict
 	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
 	ApplicationProblemJSON413 *TooLarge
 	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
@@ -5485,7 +5899,7 @@ func (r CreateTenantResponse) GetApplicationProblemJSON403() *Forbidden {
 }
 
 // GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
-func (r CreateTenantResponse) GetApplicationProblemJSON409() *UIDConflict {
+func (r CreateTenantResponse) GetApplicationProblemJSON409() *TenantConflict {
 	return r.ApplicationProblemJSON409
 }
 
@@ -6031,7 +6445,8 @@ func (r ListTenantTokensResponse) ContentType() string {
 
 // CreateTenantTokenResponse201Headers the declared response headers of an HTTP 201 response for CreateTenantToken
 type CreateTenantTokenResponse201Headers struct {
-	XRequestID *string
+	IdempotencyReplayed *string
+	XRequestID          *string
 }
 
 // CreateTenantTokenResponse400Headers the declared response headers of an HTTP 400 response for CreateTenantToken
@@ -6053,6 +6468,12 @@ type CreateTenantTokenResponse403Headers struct {
 
 // CreateTenantTokenResponse404Headers the declared response headers of an HTTP 404 response for CreateTenantToken
 type CreateTenantTokenResponse404Headers struct {
+	XRequestID *string
+}
+
+// CreateTenantTokenResponse409Headers the declared response headers of an HTTP 409 response for CreateTenantToken
+type CreateTenantTokenResponse409Headers struct {
+	RetryAfter int
 	XRequestID *string
 }
 
@@ -6095,6 +6516,8 @@ type CreateTenantTokenResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *KeyInProgress
 	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
 	ApplicationProblemJSON413 *TooLarge
 	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
@@ -6115,6 +6538,8 @@ type CreateTenantTokenResponse struct {
 	Headers403 *CreateTenantTokenResponse403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *CreateTenantTokenResponse404Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *CreateTenantTokenResponse409Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *CreateTenantTokenResponse413Headers
 	// Headers415 the parsed response headers for an HTTP 415 response
@@ -6150,6 +6575,11 @@ func (r CreateTenantTokenResponse) GetApplicationProblemJSON403() *Forbidden {
 // GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
 func (r CreateTenantTokenResponse) GetApplicationProblemJSON404() *NotFound {
 	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateTenantTokenResponse) GetApplicationProblemJSON409() *KeyInProgress {
+	return r.ApplicationProblemJSON409
 }
 
 // GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
@@ -6983,9 +7413,10 @@ func (r ListEndpointsResponse) ContentType() string {
 
 // CreateEndpointResponse201Headers the declared response headers of an HTTP 201 response for CreateEndpoint
 type CreateEndpointResponse201Headers struct {
-	ETag       string
-	Location   string
-	XRequestID *string
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+	XRequestID          *string
 }
 
 // CreateEndpointResponse400Headers the declared response headers of an HTTP 400 response for CreateEndpoint
@@ -7807,8 +8238,9 @@ func (r EndPreviousSecretsResponse) ContentType() string {
 
 // RotateSecretResponse200Headers the declared response headers of an HTTP 200 response for RotateSecret
 type RotateSecretResponse200Headers struct {
-	ETag       string
-	XRequestID *string
+	ETag                string
+	IdempotencyReplayed *string
+	XRequestID          *string
 }
 
 // RotateSecretResponse400Headers the declared response headers of an HTTP 400 response for RotateSecret
@@ -8135,14 +8567,16 @@ func (r ListEventsResponse) ContentType() string {
 
 // PostEventResponse200Headers the declared response headers of an HTTP 200 response for PostEvent
 type PostEventResponse200Headers struct {
-	Location   string
-	XRequestID *string
+	IdempotencyReplayed *string
+	Location            string
+	XRequestID          *string
 }
 
 // PostEventResponse202Headers the declared response headers of an HTTP 202 response for PostEvent
 type PostEventResponse202Headers struct {
-	Location   string
-	XRequestID *string
+	IdempotencyReplayed *string
+	Location            string
+	XRequestID          *string
 }
 
 // PostEventResponse400Headers the declared response headers of an HTTP 400 response for PostEvent
@@ -8320,6 +8754,184 @@ func (r PostEventResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PostEventResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PostEventsResponse202Headers the declared response headers of an HTTP 202 response for PostEvents
+type PostEventsResponse202Headers struct {
+	IdempotencyReplayed *string
+	XRequestID          *string
+}
+
+// PostEventsResponse400Headers the declared response headers of an HTTP 400 response for PostEvents
+type PostEventsResponse400Headers struct {
+	XRequestID *string
+}
+
+// PostEventsResponse401Headers the declared response headers of an HTTP 401 response for PostEvents
+type PostEventsResponse401Headers struct {
+	WWWAuthenticate string
+	XRequestID      *string
+}
+
+// PostEventsResponse403Headers the declared response headers of an HTTP 403 response for PostEvents
+type PostEventsResponse403Headers struct {
+	WWWAuthenticate *string
+	XRequestID      *string
+}
+
+// PostEventsResponse409Headers the declared response headers of an HTTP 409 response for PostEvents
+type PostEventsResponse409Headers struct {
+	XRequestID *string
+}
+
+// PostEventsResponse413Headers the declared response headers of an HTTP 413 response for PostEvents
+type PostEventsResponse413Headers struct {
+	XRequestID *string
+}
+
+// PostEventsResponse415Headers the declared response headers of an HTTP 415 response for PostEvents
+type PostEventsResponse415Headers struct {
+	XRequestID *string
+}
+
+// PostEventsResponse422Headers the declared response headers of an HTTP 422 response for PostEvents
+type PostEventsResponse422Headers struct {
+	XRequestID *string
+}
+
+// PostEventsResponse500Headers the declared response headers of an HTTP 500 response for PostEvents
+type PostEventsResponse500Headers struct {
+	XRequestID *string
+}
+
+// PostEventsResponse503Headers the declared response headers of an HTTP 503 response for PostEvents
+type PostEventsResponse503Headers struct {
+	RetryAfter int
+	XRequestID *string
+}
+
+type PostEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *EventBatchResults
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadBody
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ForbiddenWrite
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *EventConflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *ValidationFailed
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *PostEventsResponse202Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *PostEventsResponse400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PostEventsResponse401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *PostEventsResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *PostEventsResponse409Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *PostEventsResponse413Headers
+	// Headers415 the parsed response headers for an HTTP 415 response
+	Headers415 *PostEventsResponse415Headers
+	// Headers422 the parsed response headers for an HTTP 422 response
+	Headers422 *PostEventsResponse422Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *PostEventsResponse500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PostEventsResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r PostEventsResponse) GetJSON202() *EventBatchResults {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON400() *BadBody {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON403() *ForbiddenWrite {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON409() *EventConflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON422() *ValidationFailed {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r PostEventsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PostEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PostEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PostEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PostEventsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8584,7 +9196,8 @@ func (r ListTokensResponse) ContentType() string {
 
 // CreateTokenResponse201Headers the declared response headers of an HTTP 201 response for CreateToken
 type CreateTokenResponse201Headers struct {
-	XRequestID *string
+	IdempotencyReplayed *string
+	XRequestID          *string
 }
 
 // CreateTokenResponse400Headers the declared response headers of an HTTP 400 response for CreateToken
@@ -8602,6 +9215,12 @@ type CreateTokenResponse401Headers struct {
 type CreateTokenResponse403Headers struct {
 	WWWAuthenticate *string
 	XRequestID      *string
+}
+
+// CreateTokenResponse409Headers the declared response headers of an HTTP 409 response for CreateToken
+type CreateTokenResponse409Headers struct {
+	RetryAfter int
+	XRequestID *string
 }
 
 // CreateTokenResponse413Headers the declared response headers of an HTTP 413 response for CreateToken
@@ -8641,6 +9260,8 @@ type CreateTokenResponse struct {
 	ApplicationProblemJSON401 *Unauthorized
 	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
 	ApplicationProblemJSON403 *ForbiddenGrant
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *KeyInProgress
 	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
 	ApplicationProblemJSON413 *TooLarge
 	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
@@ -8659,6 +9280,8 @@ type CreateTokenResponse struct {
 	Headers401 *CreateTokenResponse401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *CreateTokenResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *CreateTokenResponse409Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *CreateTokenResponse413Headers
 	// Headers415 the parsed response headers for an HTTP 415 response
@@ -8689,6 +9312,11 @@ func (r CreateTokenResponse) GetApplicationProblemJSON401() *Unauthorized {
 // GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
 func (r CreateTokenResponse) GetApplicationProblemJSON403() *ForbiddenGrant {
 	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateTokenResponse) GetApplicationProblemJSON409() *KeyInProgress {
+	return r.ApplicationProblemJSON409
 }
 
 // GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
@@ -9016,8 +9644,8 @@ func (c *ClientWithResponses) ListTenantsWithResponse(ctx context.Context, param
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-func (c *ClientWithResponses) CreateTenantWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error) {
-	rsp, err := c.CreateTenantWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateTenantWithBodyWithResponse(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error) {
+	rsp, err := c.CreateTenantWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9031,8 +9659,8 @@ func (c *ClientWithResponses) CreateTenantWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /admin/v1/tenants (the `CreateTenant` operationId).
-func (c *ClientWithResponses) CreateTenantWithResponse(ctx context.Context, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error) {
-	rsp, err := c.CreateTenant(ctx, body, reqEditors...)
+func (c *ClientWithResponses) CreateTenantWithResponse(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error) {
+	rsp, err := c.CreateTenant(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9108,8 +9736,8 @@ func (c *ClientWithResponses) ListTenantTokensWithResponse(ctx context.Context, 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-func (c *ClientWithResponses) CreateTenantTokenWithBodyWithResponse(ctx context.Context, tenantID TenantIDPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error) {
-	rsp, err := c.CreateTenantTokenWithBody(ctx, tenantID, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateTenantTokenWithBodyWithResponse(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error) {
+	rsp, err := c.CreateTenantTokenWithBody(ctx, tenantID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9123,8 +9751,8 @@ func (c *ClientWithResponses) CreateTenantTokenWithBodyWithResponse(ctx context.
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /admin/v1/tenants/{tenant_id}/tokens (the `CreateTenantToken` operationId).
-func (c *ClientWithResponses) CreateTenantTokenWithResponse(ctx context.Context, tenantID TenantIDPath, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error) {
-	rsp, err := c.CreateTenantToken(ctx, tenantID, body, reqEditors...)
+func (c *ClientWithResponses) CreateTenantTokenWithResponse(ctx context.Context, tenantID TenantIDPath, params *CreateTenantTokenParams, body CreateTenantTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantTokenResponse, error) {
+	rsp, err := c.CreateTenantToken(ctx, tenantID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9232,8 +9860,8 @@ func (c *ClientWithResponses) ListEndpointsWithResponse(ctx context.Context, par
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-func (c *ClientWithResponses) CreateEndpointWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error) {
-	rsp, err := c.CreateEndpointWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateEndpointWithBodyWithResponse(ctx context.Context, params *CreateEndpointParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error) {
+	rsp, err := c.CreateEndpointWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9248,8 +9876,8 @@ func (c *ClientWithResponses) CreateEndpointWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
-func (c *ClientWithResponses) CreateEndpointWithResponse(ctx context.Context, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error) {
-	rsp, err := c.CreateEndpoint(ctx, body, reqEditors...)
+func (c *ClientWithResponses) CreateEndpointWithResponse(ctx context.Context, params *CreateEndpointParams, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error) {
+	rsp, err := c.CreateEndpoint(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9401,8 +10029,8 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/events (the `PostEvent` operationId).
-func (c *ClientWithResponses) PostEventWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostEventResponse, error) {
-	rsp, err := c.PostEventWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PostEventWithBodyWithResponse(ctx context.Context, params *PostEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostEventResponse, error) {
+	rsp, err := c.PostEventWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9425,12 +10053,50 @@ func (c *ClientWithResponses) PostEventWithBodyWithResponse(ctx context.Context,
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/events (the `PostEvent` operationId).
-func (c *ClientWithResponses) PostEventWithResponse(ctx context.Context, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*PostEventResponse, error) {
-	rsp, err := c.PostEvent(ctx, body, reqEditors...)
+func (c *ClientWithResponses) PostEventWithResponse(ctx context.Context, params *PostEventParams, body PostEventJSONRequestBody, reqEditors ...RequestEditorFn) (*PostEventResponse, error) {
+	rsp, err := c.PostEvent(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParsePostEventResponse(rsp)
+}
+
+// PostEventsWithBodyWithResponse Post several events
+//
+// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+//
+// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+func (c *ClientWithResponses) PostEventsWithBodyWithResponse(ctx context.Context, params *PostEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostEventsResponse, error) {
+	rsp, err := c.PostEventsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePostEventsResponse(rsp)
+}
+
+// PostEventsWithResponse Post several events
+//
+// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
+// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
+// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+//
+// Limits: 100 events, the request 1 MiB; for each event those of a single post.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/events/batch (the `PostEvents` operationId).
+func (c *ClientWithResponses) PostEventsWithResponse(ctx context.Context, params *PostEventsParams, body PostEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*PostEventsResponse, error) {
+	rsp, err := c.PostEvents(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePostEventsResponse(rsp)
 }
 
 // GetEventWithResponse Read an event
@@ -9472,8 +10138,8 @@ func (c *ClientWithResponses) ListTokensWithResponse(ctx context.Context, params
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
-	rsp, err := c.CreateTokenWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Context, params *CreateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
+	rsp, err := c.CreateTokenWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9488,8 +10154,8 @@ func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Contex
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/tokens (the `CreateToken` operationId).
-func (c *ClientWithResponses) CreateTokenWithResponse(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
-	rsp, err := c.CreateToken(ctx, body, reqEditors...)
+func (c *ClientWithResponses) CreateTokenWithResponse(ctx context.Context, params *CreateTokenParams, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
+	rsp, err := c.CreateToken(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9811,7 +10477,7 @@ func ParseCreateTenantResponse(rsp *http.Response) (*CreateTenantResponse, error
 		response.ApplicationProblemJSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest UIDConflict
+		var dest TenantConflict
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -9863,6 +10529,13 @@ func ParseCreateTenantResponse(rsp *http.Response) (*CreateTenantResponse, error
 				return nil, err
 			}
 			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
 		}
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
@@ -10656,6 +11329,13 @@ func ParseCreateTenantTokenResponse(rsp *http.Response) (*CreateTenantTokenRespo
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest KeyInProgress
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10696,6 +11376,13 @@ func ParseCreateTenantTokenResponse(rsp *http.Response) (*CreateTenantTokenRespo
 	switch {
 	case rsp.StatusCode == 201:
 		var headers CreateTenantTokenResponse201Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -10758,6 +11445,23 @@ func ParseCreateTenantTokenResponse(rsp *http.Response) (*CreateTenantTokenRespo
 			headers.XRequestID = &value
 		}
 		response.Headers404 = &headers
+	case rsp.StatusCode == 409:
+		var headers CreateTenantTokenResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 413:
 		var headers CreateTenantTokenResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -11850,6 +12554,13 @@ func ParseCreateEndpointResponse(rsp *http.Response) (*CreateEndpointResponse, e
 			}
 			headers.ETag = value
 		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -12916,6 +13627,13 @@ func ParseRotateSecretResponse(rsp *http.Response) (*RotateSecretResponse, error
 			}
 			headers.ETag = value
 		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13308,6 +14026,13 @@ func ParsePostEventResponse(rsp *http.Response) (*PostEventResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PostEventResponse200Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -13325,6 +14050,13 @@ func ParsePostEventResponse(rsp *http.Response) (*PostEventResponse, error) {
 		response.Headers200 = &headers
 	case rsp.StatusCode == 202:
 		var headers PostEventResponse202Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -13436,6 +14168,226 @@ func ParsePostEventResponse(rsp *http.Response) (*PostEventResponse, error) {
 		response.Headers500 = &headers
 	case rsp.StatusCode == 503:
 		var headers PostEventResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePostEventsResponse parses an HTTP response from a PostEventsWithResponse call
+func ParsePostEventsResponse(rsp *http.Response) (*PostEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PostEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest EventBatchResults
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ForbiddenWrite
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest EventConflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest ValidationFailed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers PostEventsResponse202Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers202 = &headers
+	case rsp.StatusCode == 400:
+		var headers PostEventsResponse400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers PostEventsResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers PostEventsResponse403Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers PostEventsResponse409Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers409 = &headers
+	case rsp.StatusCode == 413:
+		var headers PostEventsResponse413Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 415:
+		var headers PostEventsResponse415Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers415 = &headers
+	case rsp.StatusCode == 422:
+		var headers PostEventsResponse422Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers422 = &headers
+	case rsp.StatusCode == 500:
+		var headers PostEventsResponse500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers PostEventsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
@@ -13805,6 +14757,13 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 		}
 		response.ApplicationProblemJSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest KeyInProgress
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -13845,6 +14804,13 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 	switch {
 	case rsp.StatusCode == 201:
 		var headers CreateTokenResponse201Headers
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13897,6 +14863,23 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 			headers.XRequestID = &value
 		}
 		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers CreateTokenResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 413:
 		var headers CreateTokenResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
