@@ -84,14 +84,7 @@ const looksPerBeat = 4
 
 // turn beats if it is time to, and looks at the others.
 func (p *Process) turn(ctx context.Context, beat bool) error {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.DeadAfter/2)
-	defer cancel()
-	if beat {
-		if err := p.beat(ctx); err != nil {
-			return err
-		}
-	}
-	dead, err := p.look(ctx)
+	dead, err := p.beatAndLook(ctx, beat)
 	if err != nil {
 		return err
 	}
@@ -106,6 +99,18 @@ func (p *Process) turn(ctx context.Context, beat bool) error {
 		}
 	}
 	return nil
+}
+
+// beatAndLook must be quick: one that took long says nothing about the others.
+func (p *Process) beatAndLook(ctx context.Context, beat bool) ([]uuid.UUID, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.DeadAfter/2)
+	defer cancel()
+	if beat {
+		if err := p.beat(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return p.look(ctx)
 }
 
 // beat raises the counter, and measures how far the clocks are apart on the way.
@@ -172,12 +177,17 @@ func (p *Process) look(ctx context.Context) ([]uuid.UUID, error) {
 	return dead, nil
 }
 
+// takeOverTime bounds a take-over: it may be of as many leases as a process has workers.
+const takeOverTime = 30 * time.Second
+
 // errNotDead says that somebody else has taken a process over, or that it beat again.
 var errNotDead = errors.New("not dead")
 
 // takeOver ends a dead process in one transaction: its leases, each with an attempt of class interrupted, its
 // deliveries go back in line, and its running jobs are free. It returns the endpoints that have leases free now.
 func (p *Process) takeOver(ctx context.Context, dead uuid.UUID) ([]uuid.UUID, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeOverTime)
+	defer cancel()
 	var endpoints []uuid.UUID
 	beat := p.seen[dead].beat
 	err := pgx.BeginFunc(ctx, p.store.db, func(tx pgx.Tx) error {

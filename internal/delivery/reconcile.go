@@ -70,6 +70,9 @@ func (r *Reconciler) Work(ctx context.Context, _ *river.Job[ReconcileArgs]) erro
 	if err != nil {
 		return err
 	}
+	if err := r.forget(ctx); err != nil {
+		return err
+	}
 	if len(leases)+jobs+len(counts) > 0 {
 		r.log.Warn("reconciled", "endpoints_with_ended_leases", len(leases), "jobs_replaced", jobs, "endpoints_recounted", len(counts))
 		r.look(append(leases, counts...))
@@ -210,6 +213,14 @@ func (r *Reconciler) recount(ctx context.Context) ([]uuid.UUID, error) {
 		return nil, fmt.Errorf("recount the leases in use: %w", err)
 	}
 	return wrong, nil
+}
+
+// forget deletes processes that ended more than a day ago.
+func (r *Reconciler) forget(ctx context.Context) error {
+	if _, err := r.store.db.Exec(ctx, `delete from gateway.processes where ended_at < statement_timestamp() - interval '1 day'`); err != nil {
+		return fmt.Errorf("forget processes that have ended: %w", err)
+	}
+	return nil
 }
 
 // seconds reads an endpoint's schedule.

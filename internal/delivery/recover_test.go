@@ -88,6 +88,45 @@ func TestTakeOver(t *testing.T) {
 		in.settled(t)
 	})
 
+	t.Run("a process that wakes does not free the lease of its successor", func(t *testing.T) {
+		t.Parallel()
+		in := install(t)
+		gates := []chan struct{}{make(chan struct{}), make(chan struct{})}
+		rx := receive(t, func(n int, w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-gates[n-1]:
+			case <-r.Context().Done():
+			}
+			w.WriteHeader([]int{500, 200}[n-1])
+		})
+		ep, _ := in.endpoint(t, rx.URL)
+		in.frozen(t, options{})
+		event := in.post(t, "a")
+		in.awaitRequests(t, rx, 1)
+		successor := in.start(t, options{deadAfter: 300 * time.Millisecond, noRelay: true})
+		in.awaitRequests(t, rx, 2)
+		close(gates[0])
+		in.eventually(t, func() string {
+			d, _ := in.delivery(t, event, ep.ID)
+			if a := in.attempts(t, d); len(a) == 0 || a[len(a)-1].Class != delivery.Class5xx {
+				return "the late result does not stand on its row"
+			}
+			return ""
+		})
+		if n := in.count(t, `select count(*) from gateway.leases where process_id = $1 and number = 2`, successor.id); n != 1 {
+			t.Error("the successor's lease is gone")
+		}
+		if n := in.count(t, `select in_flight from gateway.endpoint_state`); n != 1 {
+			t.Errorf("%d leases are counted", n)
+		}
+		close(gates[1])
+		d := in.await(t, event, ep.ID, delivery.Succeeded)
+		if d.Attempts != 2 || d.Tries != 1 || len(rx.got()) != 2 {
+			t.Errorf("%+v, %d requests", d, len(rx.got()))
+		}
+		in.settled(t)
+	})
+
 	t.Run("a late 2xx still ends the delivery", func(t *testing.T) {
 		t.Parallel()
 		in := install(t)

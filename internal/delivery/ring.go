@@ -145,7 +145,10 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	case c.leased, c.wait > 0:
 		return river.JobSnooze(max(c.wait, time.Second))
 	case c.deleted, c.stopped != "":
-		return w.dispatcher.store.setAside(ctx, key, c.tenantID)
+		if err := w.dispatcher.store.setAside(ctx, key, c.tenantID); err != nil {
+			return w.later(ctx, err)
+		}
+		return nil
 	case !c.room:
 		return river.JobSnooze(w.snooze(job.JobRow))
 	}
