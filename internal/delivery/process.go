@@ -62,8 +62,9 @@ func (p *Process) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		if err := p.turn(ctx, n%looksPerBeat == 0); err != nil && ctx.Err() == nil {
-			// Nobody can be judged by an observer that stood still itself.
+			// Nobody can be judged by an observer that stood still itself; it beats first, and then looks.
 			clear(p.seen)
+			n = -1
 			p.log.Error("heartbeat failed", "error", err)
 		}
 		select {
