@@ -102,17 +102,17 @@ func NewWorker(db *pgxpool.Pool, d *Dispatcher, timeout time.Duration) *Worker {
 // Timeout bounds a job.
 func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return w.timeout }
 
-// NextRetry is when River rings again after an error: the time that stands on the delivery, which the error
-// carries no further than this process, so a look-up sees it. River falls back to its own policy for a zero
-// time; the ring then finds its delivery early and snoozes.
+// NextRetry is when River rings again after an error: at the time that stands on the delivery. Where that can't be read,
+// a ring in a while looks again. A delivery that is due by now rings at once: River would take a time that has passed for
+// none, and wait by a policy of its own.
 func (w *Worker) NextRetry(job *river.Job[Args]) time.Time {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	c, err := w.lookups.Do(ctx, Key{job.Args.EventID, job.Args.EndpointID})
-	if err != nil || c.wait <= 0 {
+	if err != nil {
 		return time.Now().Add(snoozeFirst)
 	}
-	return time.Now().Add(c.wait)
+	return time.Now().Add(max(c.wait, 100*time.Millisecond))
 }
 
 // condition is what a ring finds.
