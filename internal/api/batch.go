@@ -2,8 +2,10 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/sallyport-dev/sallyport/internal/outbox"
@@ -38,7 +40,7 @@ func (c *call) postEvents() error {
 			b.refused[i] = refusalOf(err)
 		}
 	}
-	if err := c.once(c.cfg.KeyWait, body, func(c *call) error { return c.storeBatch(b) }); err != nil {
+	if err := c.once(repeats{wait: c.cfg.KeyWait}, body, func(c *call) error { return c.storeBatch(b) }); err != nil {
 		return err
 	}
 	c.cfg.Outbox.Poke()
@@ -52,17 +54,19 @@ type postedBatch struct {
 	refused []*refusal
 }
 
-// storeBatch stores the good ones and answers for each; an atomic batch with a bad one stores none.
+// storeBatch stores the good ones and answers for each; an atomic batch with a bad one stores none. It leaves b as it is:
+// it may be called again.
 func (c *call) storeBatch(b *postedBatch) error {
+	refused := slices.Clone(b.refused)
 	if b.atomic {
-		if err := wholeBatch(b.refused); err != nil {
+		if err := wholeBatch(refused); err != nil {
 			return err
 		}
 	}
 	var posts []outbox.Post
 	var at []int // which item each is
 	for i := range b.events {
-		if b.refused[i] == nil {
+		if refused[i] == nil {
 			posts, at = append(posts, c.postOf(b.events[i])), append(at, i)
 		}
 	}
@@ -74,7 +78,7 @@ func (c *call) storeBatch(b *postedBatch) error {
 		}
 		for k, o := range outcomes {
 			if o.Err != nil {
-				b.refused[at[k]] = refusalOf(o.Err)
+				refused[at[k]] = refusalOf(o.Err)
 				continue
 			}
 			receipt := receiptOf(b.events[at[k]].UID, o.Receipt)
@@ -82,11 +86,11 @@ func (c *call) storeBatch(b *postedBatch) error {
 		}
 	}
 	if b.atomic {
-		if err := wholeBatch(b.refused); err != nil {
+		if err := wholeBatch(refused); err != nil {
 			return err
 		}
 	}
-	for i, r := range b.refused {
+	for i, r := range refused {
 		if r != nil {
 			p := r.document(c.x.requestID)
 			p.Errors = below(i, p.Errors)
@@ -96,43 +100,37 @@ func (c *call) storeBatch(b *postedBatch) error {
 	return writeJSON(c.x.Response(), http.StatusAccepted, BatchResults{Results: results})
 }
 
-// wholeBatch refuses an atomic batch for what is wrong with its items: for fields if any item has wrong ones, else for a
-// uid that is taken.
+// wholeBatch refuses an atomic batch for what is wrong with its items, and names them: for what cannot be used if there is
+// such an item, else for uids that are taken.
 func wholeBatch(refused []*refusal) error {
-	var fields []FieldError
-	var first *refusal
+	var wrong, taken []FieldError
 	for i, r := range refused {
-		if r == nil {
-			continue
-		}
-		if first == nil {
-			first = r
-		}
-		if r.code == codeEventUIDConflict {
-			continue
-		}
-		if len(r.fields) == 0 {
-			fields = append(fields, fieldError(itemPointer(i), string(r.code), r.detail))
-		} else if moved := below(i, &r.fields); moved != nil {
-			fields = append(fields, *moved...)
+		switch {
+		case r == nil:
+		case r.code == codeEventUIDConflict:
+			taken = append(taken, fieldError(itemPointer(i)+"/uid", string(r.code), r.detail))
+		case len(r.fields) == 0:
+			wrong = append(wrong, fieldError(itemPointer(i), string(r.code), r.detail))
+		default:
+			wrong = append(wrong, *below(i, &r.fields)...)
 		}
 	}
 	switch {
-	case first == nil:
-		return nil
-	case len(fields) > 0:
-		return refuseFields(codeValidationFailed, fields[:min(len(fields), maxFieldErrors)])
+	case len(wrong) > 0:
+		return refuseFields(codeValidationFailed, wrong[:min(len(wrong), maxFieldErrors)])
+	case len(taken) > 0:
+		return refuseFields(codeEventUIDConflict, taken[:min(len(taken), maxFieldErrors)])
 	}
-	return first
+	return nil
 }
 
 // below moves errors of one item to where the item is in the batch.
-func below(i int, errors *[]FieldError) *[]FieldError {
-	if errors == nil {
+func below(i int, fields *[]FieldError) *[]FieldError {
+	if fields == nil {
 		return nil
 	}
-	moved := make([]FieldError, len(*errors))
-	for k, e := range *errors {
+	moved := make([]FieldError, len(*fields))
+	for k, e := range *fields {
 		if e.Pointer != nil {
 			pointer := itemPointer(i) + *e.Pointer
 			e.Pointer = &pointer
@@ -215,14 +213,21 @@ func (s *scanner) items(wrong *[]FieldError) (items [][]byte, err error) {
 		*wrong = append(*wrong, fieldError("/events", fieldTooShort, "It has no events."))
 		return nil, nil
 	}
-	for {
+	for n := 1; ; n++ {
 		s.space()
 		begin := s.at
 		// The nesting of data counts from its own first level, as in a single post: an event's object is one above.
-		if err := s.value(-1, nil); err != nil {
-			return nil, err
+		err := s.value(-1, nil)
+		if _, deep := errors.AsType[*nestingError](err); deep {
+			s.at = begin
+			err = s.skip() // the reader of the event tells of it, and of it alone
 		}
-		if items = append(items, s.text[begin:s.at:s.at]); len(items) == maxBatchEvents+1 {
+		switch {
+		case err != nil:
+			return nil, err
+		case n <= maxBatchEvents:
+			items = append(items, s.text[begin:s.at:s.at])
+		case n == maxBatchEvents+1:
 			*wrong = append(*wrong, fieldError("/events", fieldTooLong, "It has more than 100 events."))
 		}
 		switch s.space() {
@@ -235,6 +240,27 @@ func (s *scanner) items(wrong *[]FieldError) (items [][]byte, err error) {
 			return nil, s.expected("a comma or ]")
 		}
 	}
+}
+
+// skip steps over an array or object that is nested too deeply to be read, by its brackets and strings alone.
+func (s *scanner) skip() error {
+	for open := 0; s.at < len(s.text); {
+		switch s.text[s.at] {
+		case '"':
+			if _, _, err := s.str(); err != nil {
+				return err
+			}
+			continue
+		case '[', '{':
+			open++
+		case ']', '}':
+			open--
+		}
+		if s.at++; open == 0 {
+			return nil
+		}
+	}
+	return s.expected("the end of an event")
 }
 
 // receiptOf is the receipt of one event.

@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -255,8 +257,22 @@ func (g *gateway) conformBatches(t *testing.T) {
 	}
 
 	// All or nothing.
-	post("?atomic=true", `{"events":[{"type":"batch.f","data":1},{"type":"batch.f"}]}`).want(t, 422, "validation_failed")
-	post("?atomic=true", `{"events":[{"type":"batch.f","data":1},{"type":"batch.a","uid":"b1","data":9}]}`).want(t, 409, "event_uid_conflict")
+	pointers := func(a answer) (all []string) {
+		var p result
+		a.into(t, &p)
+		for _, e := range p.Errors {
+			all = append(all, e.Pointer)
+		}
+		return all
+	}
+	bad := post("?atomic=true", `{"events":[{"type":"batch.f","data":1},{"type":"batch.f"},{"type":"batch.f","data":"`+strings.Repeat("x", 257<<10)+`"}]}`).want(t, 422, "validation_failed")
+	if got := fmt.Sprint(pointers(bad)); got != "[/events/1/data /events/2]" {
+		t.Errorf("it names %s", got)
+	}
+	bad = post("?atomic=true", `{"events":[{"type":"batch.f","data":1},{"type":"batch.a","uid":"b1","data":9},{"type":"batch.f","uid":"b2","data":9}]}`).want(t, 409, "event_uid_conflict")
+	if got := fmt.Sprint(pointers(bad)); got != "[/events/1/uid /events/2/uid]" {
+		t.Errorf("it names %s", got)
+	}
 	if count() != 4 {
 		t.Errorf("an atomic batch with a bad event left %d events", count()-4)
 	}
@@ -269,8 +285,8 @@ func (g *gateway) conformBatches(t *testing.T) {
 	for body, code := range map[string]string{
 		`{"events":[]}`: "validation_failed", `{}`: "validation_failed", `[]`: "validation_failed", `{"events":{}}`: "validation_failed",
 		`{"Events":[{"type":"a","data":1}]}`: "validation_failed", `{"events":[{"type":"a","data":1}],"events":[]}`: "validation_failed",
-		`{"events":[` + strings.Repeat(`{"type":"batch.x","data":1},`, 100) + `{"type":"batch.x","data":1}]}`: "validation_failed",
-		`{"events":[{"type":"batch.x","data":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) + `}]}`:  "validation_failed",
+		`{"events":[` + strings.Repeat(`{"type":"batch.x","data":1},`, 100) + `{"type":"batch.x","data":1}]}`:      "validation_failed",
+		`{"events":[{"type":"batch.x","data":1}],"x":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) + `}`: "validation_failed",
 	} {
 		post("", body).want(t, 422, code)
 	}
@@ -280,6 +296,14 @@ func (g *gateway) conformBatches(t *testing.T) {
 	if n := len(results(post("", `{"events":[`+strings.Repeat(`{"type":"batch.g","data":1},`, 99)+`{"type":"batch.g","data":`+strings.Repeat("[", 128)+strings.Repeat("]", 128)+`}]}`))); n != 100 || count() != 105 {
 		t.Errorf("%d results, %d events", n, count())
 	}
+	// What can't be read of one event is no matter of the others.
+	deep := strings.Repeat(`[`, 5000) + `"]}\""` + strings.Repeat(`]`, 5000)
+	apart := results(post("", `{"events":[{"type":"batch.h","data":`+deep+`}, `+deep+`, {"type":"batch.h","data":"`+strings.Repeat("x", 257<<10)+`"}, {"type":"batch.h","data":1}]}`))
+	if len(apart) != 4 || apart[0].Code != "validation_failed" || apart[0].Errors[0].Pointer != "/events/0/data" || apart[1].Code != "validation_failed" ||
+		apart[2].Code != "payload_too_large" || apart[3].ID == "" || count() != 106 {
+		t.Errorf("%+v, %d events", apart, count())
+	}
+	post("", `{"events":[{"type":"batch.h","data":`+deep[:9000]).want(t, 400, "malformed_json")
 	post("", `{"events":["`+strings.Repeat("x", 1<<20)+`"]}`).want(t, 413, "payload_too_large")
 	g.do(t, request{method: "POST", path: "/v1/events/batch", token: g.acme.token, body: `{}`, header: http.Header{"Content-Type": {"text/plain"}}}).want(t, 415, "unsupported_media_type")
 	g.post(t, g.scoped(t, g.acme, "events:read"), "/v1/events/batch", `{}`).want(t, 403, "scope_missing")
@@ -289,6 +313,7 @@ func (g *gateway) conformBatches(t *testing.T) {
 func (g *gateway) conformKeys(t *testing.T) {
 	ep := g.endpoint(t, g.acme, `{"url":"https://hooks.example.com/keyed"}`)
 	acme := typeid.Format(typeid.Tenant, g.acme.id)
+	var secrets [][]byte // answers that show one
 	for i, op := range []struct {
 		token, path, body, other string
 		tenant                   uuid.UUID
@@ -312,6 +337,9 @@ func (g *gateway) conformKeys(t *testing.T) {
 			first.header.Get("Location") != again.header.Get("Location") || first.header.Get("ETag") != again.header.Get("ETag") {
 			t.Errorf("POST %s: first %s %v, again %s %v", op.path, first.body, first.header, again.body, again.header)
 		}
+		if bytes.Contains(first.body, []byte(`"whsec_`)) || bytes.Contains(first.body, []byte(`"eyJ`)) {
+			secrets = append(secrets, first.body)
+		}
 		send(key, op.other).want(t, 422, "idempotency_key_reused")
 		send(strings.Repeat("k", 256), op.body).want(t, 400, "parameter_invalid")
 		send("a b", op.body).want(t, 400, "parameter_invalid")
@@ -329,9 +357,17 @@ func (g *gateway) conformKeys(t *testing.T) {
 		}
 		send(busy, op.body).want(t, op.status, "") // what was refused is not kept
 	}
-	var row string
-	if err := g.db.QueryRow(t.Context(), `select string_agg(encode(response, 'escape'), ' ') from gateway.idempotency_keys`).Scan(&row); err != nil || strings.Contains(row, "whsec_") || strings.Contains(row, "eyJ") {
-		t.Errorf("a stored answer is readable, or there is none: %v", err)
+	var rows []byte
+	if err := g.db.QueryRow(t.Context(), `select string_agg(response, '' order by key) from gateway.idempotency_keys`).Scan(&rows); err != nil || len(rows) == 0 {
+		t.Fatalf("%d bytes of answers, %v", len(rows), err)
+	}
+	for _, a := range secrets { // were it not sealed, an answer would stand there in base64
+		if bytes.Contains(rows, []byte(base64.StdEncoding.EncodeToString(a)[:40])) || bytes.Contains(rows, a[:40]) {
+			t.Errorf("a stored answer is readable: %s", a)
+		}
+	}
+	if len(secrets) != 4 {
+		t.Errorf("%d answers with a secret were looked for", len(secrets))
 	}
 }
 

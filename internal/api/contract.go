@@ -31,6 +31,7 @@ type operation struct {
 	ops      bool   // it is on the ops port
 	query    map[string]bool
 	hasBody  bool
+	keyed    bool // it takes an Idempotency-Key, and is carried out in one transaction with it
 	maxBody  int64
 	route    *routers.Route // for the validator
 }
@@ -90,8 +91,11 @@ func newOperation(doc *openapi3.T, path string, item *openapi3.PathItem, method 
 	}
 	for _, list := range []openapi3.Parameters{item.Parameters, described.Parameters} {
 		for _, p := range list {
-			if p.Value.In == openapi3.ParameterInQuery {
+			switch {
+			case p.Value.In == openapi3.ParameterInQuery:
 				o.query[p.Value.Name] = p.Value.Schema.Value.Type.Is(openapi3.TypeArray)
+			case p.Value.In == openapi3.ParameterInHeader && p.Value.Name == "Idempotency-Key":
+				o.keyed = true
 			}
 		}
 	}

@@ -203,6 +203,10 @@ func (c *call) tenantID(ctx context.Context, text string) (uuid.UUID, error) {
 	case !validUID(uid):
 		return uuid.Nil, notFound()
 	}
+	if c.tx != nil {
+		t, err := c.cfg.Tenants.GetByUIDTx(ctx, c.tx, uid)
+		return t.ID, err
+	}
 	t, err := c.cfg.Tenants.GetByUID(ctx, uid)
 	return t.ID, err
 }

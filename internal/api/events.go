@@ -36,7 +36,7 @@ func (c *call) postEvent() error {
 		}
 		return c.writeReceipt(event.UID, receipt)
 	}
-	if err := c.once(c.cfg.KeyWait, body, func(c *call) error {
+	if err := c.once(repeats{wait: c.cfg.KeyWait}, body, func(c *call) error {
 		outcomes, err := c.cfg.Outbox.AcceptTx(c.x.Request().Context(), c.tx, []outbox.Post{c.postOf(event)})
 		if err == nil {
 			err = outcomes[0].Err

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/sallyport-dev/sallyport/internal/idempotency"
@@ -15,20 +16,35 @@ import (
 // kept are the headers of an answer that a repeat gets too.
 var kept = [...]string{"Content-Type", "ETag", "Location"}
 
+// repeats says how the repeats of a request are met.
+type repeats struct {
+	wait    time.Duration // for the first one to commit; 0: they hear that it is in progress
+	private bool          // the answer may show a secret, and is for the token alone that asked for it
+}
+
 // once carries a request out in one transaction with its idempotency key, if it has one; a repeat gets the stored answer.
-// Nothing is sent before the transaction has committed: the handler's answer is caught and sent after it.
-func (c *call) once(wait time.Duration, body []byte, handle handler) error {
-	key, err := idempotencyKey(c.x.Request().Header)
+// Nothing is sent before the transaction has committed: the handler's answer is caught and sent after it. The handler may
+// be called again after a deadlock, and reaches the database through c.tx alone: with a second connection for each
+// request, those that hold one could use up the pool and wait for one another.
+func (c *call) once(how repeats, body []byte, handle handler) error {
+	r := c.x.Request()
+	key, err := idempotencyKey(r.Header)
 	if err != nil {
 		return err
 	}
-	r := c.x.Request()
-	answer, replayed, err := c.cfg.Keys.Do(r.Context(), idempotency.Request{
-		Tenant: c.caller.Tenant, Key: key, Wait: wait, Fingerprint: idempotency.Fingerprint(r.Method, r.URL.RequestURI(), body),
-	}, func(_ context.Context, tx idempotency.Tx) (idempotency.Answer, error) {
+	request := idempotency.Request{Tenant: c.caller.Tenant, Key: key, Wait: how.wait}
+	if key != "" {
+		by := uuid.Nil
+		if how.private {
+			by = c.caller.Token
+		}
+		request.Fingerprint = idempotency.Fingerprint(r.Method, r.URL.RequestURI(), body, by)
+	}
+	answer, replayed, err := c.cfg.Keys.Do(r.Context(), request, func(_ context.Context, tx idempotency.Tx) (idempotency.Answer, error) {
 		c.tx = tx
 		return c.caught(handle)
 	})
+	c.tx = nil
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ type call struct {
 	x      *exchange
 	caller tenant.Caller // the zero value where no token is asked for
 	query  url.Values
-	tx     idempotency.Tx // of an operation that creates something; see once
+	tx     idempotency.Tx // of an operation that takes an Idempotency-Key, while it is carried out; see once
 }
 
 // operate is the way of a request to its handler: the route is known, the rest is not yet.
@@ -163,8 +163,8 @@ func (s *Server) operate(o *operation, handle handler) echo.HandlerFunc {
 		if err := s.validate(x, body); err != nil {
 			return err
 		}
-		if o.method == http.MethodPost {
-			return here.once(0, body, handle)
+		if o.keyed {
+			return here.once(repeats{private: true}, body, handle)
 		}
 		return handle(here)
 	}

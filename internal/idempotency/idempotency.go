@@ -43,10 +43,11 @@ type Request struct {
 	Wait time.Duration
 }
 
-// Fingerprint tells requests apart by what they ask for.
-func Fingerprint(method, path string, body []byte) [sha256.Size]byte {
+// Fingerprint tells requests apart by what they ask for, and by who asks where the answer is for nobody else, as one that
+// shows a secret; by is nil where everyone of the tenant may have it.
+func Fingerprint(method, path string, body []byte, by uuid.UUID) [sha256.Size]byte {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(method), []byte(path), body} {
+	for _, part := range [][]byte{[]byte(method), []byte(path), body, by[:]} {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		h.Write(part)
 	}
@@ -75,29 +76,53 @@ func New(db *pgxpool.Pool, ring *signing.Keyring, life time.Duration) *Keys {
 	return &Keys{db: db, ring: ring, life: life}
 }
 
+// tries is how often a request is begun that ends in a deadlock or a serialization failure: Postgres has then rolled it
+// back, whole, to let another one go on.
+const tries = 3
+
 // Do carries a request out in one transaction with its key, or returns the answer that is stored under it, and says
-// which. An error of do, ErrReused and ErrInProgress leave nothing behind.
-func (k *Keys) Do(ctx context.Context, r Request, do func(ctx context.Context, tx Tx) (Answer, error)) (answer Answer, replayed bool, err error) {
+// which. An error of do, ErrReused and ErrInProgress leave nothing behind. do may be called again, in another
+// transaction, after one that was rolled back: what it does must be done through tx alone, on no other connection.
+func (k *Keys) Do(ctx context.Context, r Request, do func(ctx context.Context, tx Tx) (Answer, error)) (Answer, bool, error) {
+	for try := 1; ; try++ {
+		answer, replayed, err := k.once(ctx, r, do)
+		if err == nil {
+			return answer, replayed, nil
+		}
+		if try == tries || !rolledBack(err) || ctx.Err() != nil {
+			return Answer{}, false, err
+		}
+	}
+}
+
+// rolledBack says whether an error was about other transactions and not about this one.
+func rolledBack(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001") // deadlock_detected, serialization_failure
+}
+
+func (k *Keys) once(ctx context.Context, r Request, do func(ctx context.Context, tx Tx) (Answer, error)) (answer Answer, replayed bool, err error) {
 	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
-		if r.Key == "" {
-			answer, err = do(ctx, tx)
-			return err
-		}
-		if err := lockTx(ctx, tx, r); err != nil {
-			return err
-		}
-		if answer, replayed, err = k.storedTx(ctx, tx, r); err != nil || replayed {
-			return err
+		if r.Key != "" {
+			if err := lockTx(ctx, tx, r); err != nil {
+				return err
+			}
+			if answer, replayed, err = k.storedTx(ctx, tx, r); err != nil || replayed {
+				return err
+			}
 		}
 		if answer, err = do(ctx, tx); err != nil {
 			return err
 		}
+		if answer.Status < 200 || answer.Status > 299 {
+			return fmt.Errorf("the answer %d is no success, and came without an error", answer.Status)
+		}
+		if r.Key == "" {
+			return nil
+		}
 		return k.storeTx(ctx, tx, r, answer)
 	})
-	if err != nil {
-		return Answer{}, false, err
-	}
-	return answer, replayed, nil
+	return answer, replayed, err
 }
 
 // lockTx holds the key until the transaction ends.
@@ -180,13 +205,15 @@ func (k *Keys) storeTx(ctx context.Context, tx pgx.Tx, r Request, a Answer) erro
 // expireBatch is how many keys one statement deletes.
 const expireBatch = 5000
 
-// Expire deletes the keys whose life has ended, and says how many.
+// Expire deletes the keys whose life has ended, and says how many. A row that is locked is being used again: it is left
+// alone, and one that was replaced meanwhile is looked at anew when it is locked, so that no answer of now is lost.
 func (k *Keys) Expire(ctx context.Context) (int64, error) {
 	var total int64
 	for {
 		tag, err := k.db.Exec(ctx, `
 			delete from gateway.idempotency_keys where (tenant_id, key) in (
-				select tenant_id, key from gateway.idempotency_keys where expires_at <= now() limit $1)`, expireBatch)
+				select tenant_id, key from gateway.idempotency_keys where expires_at <= now() limit $1
+				for update skip locked)`, expireBatch)
 		if err != nil {
 			return total, fmt.Errorf("delete expired idempotency keys: %w", err)
 		}

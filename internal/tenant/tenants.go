@@ -55,8 +55,17 @@ func (s *Tenants) Get(ctx context.Context, id uuid.UUID) (Tenant, error) {
 }
 
 // GetByUID reads the tenant that the operator calls uid, or ErrNotFound.
-func (s *Tenants) GetByUID(ctx context.Context, uid string) (Tenant, error) {
-	rows, _ := s.db.Query(ctx, `
+func (s *Tenants) GetByUID(ctx context.Context, uid string) (t Tenant, err error) {
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		t, err = s.GetByUIDTx(ctx, tx, uid)
+		return err
+	})
+	return t, err
+}
+
+// GetByUIDTx is GetByUID within the caller's transaction.
+func (s *Tenants) GetByUIDTx(ctx context.Context, tx pgx.Tx, uid string) (Tenant, error) {
+	rows, _ := tx.Query(ctx, `
 		select id, uid, name, state, metadata, version, created_at, updated_at, suspended_at
 		from gateway.tenants where uid = $1 and deleted_at is null`, uid)
 	return one(rows)
