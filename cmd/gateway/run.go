@@ -65,6 +65,9 @@ type gateway struct {
 func run(ctx context.Context, s *settings.Settings, log *slog.Logger, l listeners, ready func()) (err error) {
 	g := &gateway{settings: s, log: log, id: uuid.New()}
 	defer g.close()
+	if idle := s.Idle(); len(idle) > 0 {
+		log.Warn("nothing goes by these settings yet", "settings", idle)
+	}
 	if err := g.open(ctx); err != nil {
 		return errors.Join(err, l.close())
 	}

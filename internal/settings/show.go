@@ -27,7 +27,7 @@ func (s *Settings) Entries() []Entry {
 		for _, t := range g.settings {
 			all = append(all, Entry{
 				Group: g.title, Name: t.name, Flag: t.flag(), Key: t.key(), Env: t.env(), Form: t.value.form(),
-				About: t.about, Default: t.preset, Secret: t.secret, Value: t.value.text(), Origin: s.origins[t.name],
+				About: t.told(), Default: t.preset, Secret: t.secret, Value: t.value.text(), Origin: s.origins[t.name],
 			})
 		}
 	}
