@@ -68,7 +68,11 @@ func (w *Writer) Accept(ctx context.Context, p Post) (Receipt, error) {
 	case a.err != nil:
 		return Receipt{}, a.err
 	case a.taken:
-		return duplicate(ctx, w.db, p)
+		there, err := duplicates(ctx, w.db, []Post{p})
+		if err != nil {
+			return Receipt{}, err
+		}
+		return there[0].Receipt, there[0].Err
 	}
 	return a.receipt, nil
 }
@@ -87,16 +91,22 @@ func (w *Writer) AcceptTx(ctx context.Context, tx pgx.Tx, posts []Post) ([]Outco
 		return nil, err
 	}
 	outcomes := make([]Outcome, len(posts))
+	var taken []Post
+	var at []int // which post each is
 	for i := range posts {
-		if !list[i].taken {
-			outcomes[i].Receipt = list[i].receipt
-			continue
+		if outcomes[i].Receipt = list[i].receipt; list[i].taken {
+			taken, at = append(taken, posts[i]), append(at, i)
 		}
-		r, err := duplicate(ctx, tx, posts[i])
-		if err != nil && !errors.Is(err, ErrUIDConflict) {
-			return nil, err
-		}
-		outcomes[i] = Outcome{r, err}
+	}
+	if len(taken) == 0 {
+		return outcomes, nil
+	}
+	there, err := duplicates(ctx, tx, taken)
+	if err != nil {
+		return nil, err
+	}
+	for k, o := range there {
+		outcomes[at[k]] = o
 	}
 	return outcomes, nil
 }
@@ -131,7 +141,6 @@ func (w *Writer) acceptAll(ctx context.Context, posts []Post) ([]accepted, error
 // querier is a pool or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // insert appends posts in one statement, in the order of tenant and uid, so that two of them never wait for each other.
@@ -191,21 +200,41 @@ func insert(ctx context.Context, db querier, posts []Post) ([]accepted, error) {
 	return list, nil
 }
 
-// duplicate reads the event that has the uid of p. The insert has waited for it to commit.
-func duplicate(ctx context.Context, db querier, p Post) (Receipt, error) {
-	r := Receipt{Duplicate: true}
+// duplicates reads the events that have the uids of posts, in one statement, and compares them. The insert before has
+// waited for them to commit.
+func duplicates(ctx context.Context, db querier, posts []Post) ([]Outcome, error) {
+	n := len(posts)
+	tenants, uids, fingerprints := make([]uuid.UUID, n), make([]*string, n), make([][]byte, n)
+	for i := range posts {
+		tenants[i], uids[i], fingerprints[i] = posts[i].TenantID, posts[i].UID, posts[i].fingerprint()
+	}
+	rows, err := db.Query(ctx, `
+		select p.ord - 1, e.id, e.accepted_at, e.fingerprint = p.fingerprint,
+			case when e.poisoned_at is not null then 'poisoned' when e.fanned_out_at is null then 'pending' else 'fanned_out' end
+		from unnest($1::uuid[], $2::text[], $3::bytea[]) with ordinality p(tenant_id, uid, fingerprint, ord)
+		join gateway.events e on e.tenant_id = p.tenant_id and e.uid = p.uid`, tenants, uids, fingerprints)
+	if err != nil {
+		return nil, fmt.Errorf("read %d events by their uids: %w", n, err)
+	}
+	outcomes := make([]Outcome, n)
+	found := 0
+	var i int
 	var same bool
-	err := db.QueryRow(ctx, `
-		select id, accepted_at, fingerprint = $3,
-			case when poisoned_at is not null then 'poisoned' when fanned_out_at is null then 'pending' else 'fanned_out' end
-		from gateway.events where tenant_id = $1 and uid = $2`,
-		p.TenantID, p.UID, p.fingerprint(),
-	).Scan(&r.ID, &r.AcceptedAt, &same, &r.State)
+	var r Receipt
+	_, err = pgx.ForEachRow(rows, []any{&i, &r.ID, &r.AcceptedAt, &same, &r.State}, func() error {
+		found++
+		if r.Duplicate = true; same {
+			outcomes[i].Receipt = r
+		} else {
+			outcomes[i].Err = ErrUIDConflict
+		}
+		return nil
+	})
 	switch {
 	case err != nil:
-		return Receipt{}, fmt.Errorf("read the event with uid %q: %w", *p.UID, err)
-	case !same:
-		return Receipt{}, ErrUIDConflict
+		return nil, fmt.Errorf("read %d events by their uids: %w", n, err)
+	case found != n: // deleted since, within a few milliseconds: what became of the post is not known
+		return nil, fmt.Errorf("read %d events by their uids: there are %d", n, found)
 	}
-	return r, nil
+	return outcomes, nil
 }
