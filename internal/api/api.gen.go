@@ -1445,6 +1445,16 @@ type KeySet struct {
 
 // Limits What is refused above. New members may be added.
 type Limits struct {
+	// BatchEvents Events of a batch.
+	//
+	// Example: 100
+	BatchEvents int `json:"batch_events"`
+
+	// BatchRequestBytes A post of a batch.
+	//
+	// Example: 1048576
+	BatchRequestBytes int `json:"batch_request_bytes"`
+
 	// EndpointHeaderValueBytes The value of such a header.
 	//
 	// Example: 4096
@@ -2184,9 +2194,13 @@ type ListTenantsParams struct {
 
 // CreateTenantParams defines parameters for CreateTenant.
 type CreateTenantParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2213,9 +2227,13 @@ type ListTenantTokensParams struct {
 
 // CreateTenantTokenParams defines parameters for CreateTenantToken.
 type CreateTenantTokenParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2293,9 +2311,13 @@ type ListEndpointsParams struct {
 
 // CreateEndpointParams defines parameters for CreateEndpoint.
 type CreateEndpointParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2325,9 +2347,13 @@ type EndPreviousSecretsParams struct {
 
 // RotateSecretParams defines parameters for RotateSecret.
 type RotateSecretParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
 	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
@@ -2372,9 +2398,13 @@ type ListTokensParams struct {
 
 // CreateTokenParams defines parameters for CreateToken.
 type CreateTokenParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -3543,6 +3573,7 @@ type BadQueryApplicationProblemPlusJSONResponse struct {
 }
 
 type EndpointConflictResponseHeaders struct {
+	RetryAfter *int
 	XRequestID *string
 }
 type EndpointConflictApplicationProblemPlusJSONResponse struct {
@@ -3561,6 +3592,7 @@ type EndpointRefusedApplicationProblemPlusJSONResponse struct {
 }
 
 type EventConflictResponseHeaders struct {
+	RetryAfter *int
 	XRequestID *string
 }
 type EventConflictApplicationProblemPlusJSONResponse struct {
@@ -3662,6 +3694,7 @@ type PreconditionFailedApplicationProblemPlusJSONResponse struct {
 }
 
 type RotationLimitResponseHeaders struct {
+	RetryAfter *int
 	XRequestID *string
 }
 type RotationLimitApplicationProblemPlusJSONResponse struct {
@@ -3671,6 +3704,7 @@ type RotationLimitApplicationProblemPlusJSONResponse struct {
 }
 
 type TenantConflictResponseHeaders struct {
+	RetryAfter *int
 	XRequestID *string
 }
 type TenantConflictApplicationProblemPlusJSONResponse struct {
@@ -4078,6 +4112,9 @@ func (response CreateTenant409ApplicationProblemPlusJSONResponse) VisitCreateTen
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -6423,6 +6460,9 @@ func (response CreateEndpoint409ApplicationProblemPlusJSONResponse) VisitCreateE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}
@@ -7406,6 +7446,9 @@ func (response RotateSecret409ApplicationProblemPlusJSONResponse) VisitRotateSec
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	if response.Headers.XRequestID != nil {
 		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
 	}

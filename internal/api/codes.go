@@ -144,7 +144,7 @@ var allKinds = [...]kind{
 
 	{codeIdempotencyKeyReused, http.StatusUnprocessableEntity, "The key belongs to another request",
 		"Make a key for each request, and repeat a request under its key with exactly the same method, path and body.",
-		"The Idempotency-Key was used for another request in the last 24 hours. Nothing was done."},
+		"The Idempotency-Key was used in the last 24 hours for a request with another path or content, or, where the answer can show a secret, by another token. Nothing was done."},
 	{codeRequestInProgress, http.StatusConflict, "The first request is in progress",
 		"Repeat it after the seconds that Retry-After tells: it then gets the answer of the first one.",
 		"A request with this Idempotency-Key is being carried out. Nothing was done for this one."},

@@ -233,10 +233,36 @@ func TestContractDescribesEverything(t *testing.T) {
 			if secured := c.doc.Security; o.audience(c.doc) != "" && (secured == nil || o.Responses.Status(401) == nil) {
 				t.Error("it needs a token and does not describe 401")
 			}
+			describeKey(t, o)
 			for status, r := range o.Responses.Map() {
 				describeResponse(t, status, r.Value)
 			}
 		})
+	}
+}
+
+// describeKey holds that every POST, and nothing else, takes an Idempotency-Key, and says what may come of it. The server
+// carries an operation out under a key if the contract has the parameter, so none can be forgotten.
+func describeKey(t *testing.T, o *described) {
+	t.Helper()
+	if p := o.Parameters.GetByInAndName("header", "Idempotency-Key"); (p != nil) != (o.method == "POST") {
+		t.Errorf("it is a %s, and whether it takes an Idempotency-Key: %v", o.method, p != nil)
+	}
+	if o.method != "POST" {
+		return
+	}
+	for status, code := range map[int]string{409: "request_in_progress", 422: "idempotency_key_reused"} {
+		if r := o.Responses.Status(status); r == nil || !slices.Contains(codesOf(r.Value), code) {
+			t.Errorf("its %d does not have the code %s", status, code)
+		}
+	}
+	if r := o.Responses.Status(409); r != nil && r.Value.Headers["Retry-After"] == nil {
+		t.Error("its 409 does not describe Retry-After")
+	}
+	for status, r := range o.Responses.Map() {
+		if status < "300" && r.Value.Headers["Idempotency-Replayed"] == nil {
+			t.Errorf("its %s does not describe Idempotency-Replayed", status)
+		}
 	}
 }
 

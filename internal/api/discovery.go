@@ -31,6 +31,7 @@ func (c *call) GetWhoami(ctx context.Context, _ GetWhoamiRequestObject) (GetWhoa
 	body.Limits = Limits{
 		EventRequestBytes: maxEventRequest, EventDataBytes: maxEventData, EventDataNesting: maxNesting,
 		EventScopes: maxEventScopes, EventSubjectBytes: maxEventSubject, EventTypeBytes: glob.MaxBytes,
+		BatchEvents: maxBatchEvents, BatchRequestBytes: maxBatchRequest,
 		RequestBytes: maxRequest, Endpoints: c.cfg.EndpointLimit, EndpointTypes: glob.MaxList, EndpointScopes: glob.MaxList,
 		EndpointHeaders: endpoint.MaxHeaders, EndpointHeaderValueBytes: endpoint.MaxHeaderValue, Page: maxPage,
 	}

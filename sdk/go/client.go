@@ -47,8 +47,8 @@ func WithUserAgent(name string) Option {
 }
 
 // WithRetries sets how often what is safe to repeat is repeated, 3 times by default; 0 turns it off. The wait before
-// each is random, up to first at the beginning, doubling, at most longest: 200 ms and 5 s by default. A Retry-After
-// is kept to if it is at most 30 s; after a longer one the call returns, and the Problem tells it.
+// each is random, up to first at the beginning, doubling, at most longest: 200 ms and 5 s by default. It comes on
+// top of a Retry-After of at most 30 s; after a longer one the call returns, and the Problem tells it.
 func WithRetries(times int, first, longest time.Duration) Option {
 	return func(t *transport) { t.retry = retry{times: times, first: first, longest: longest} }
 }

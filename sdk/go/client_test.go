@@ -116,11 +116,77 @@ func TestRetryAfterIsKept(t *testing.T) {
 	t.Parallel()
 	url, _ := play(t, problem(503, `{}`, "Retry-After", "1"), answer(`{}`))
 	began := time.Now()
-	if _, err := setup(t, url).GetEvent(t.Context(), "evt_1"); err != nil {
+	c := setup(t, url, sallyport.WithRetries(1, 400*time.Millisecond, time.Second))
+	if _, err := c.GetEvent(t.Context(), "evt_1"); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("it asked again after %s, want 1 s", took)
+	// At least half of the random wait comes on top: not all come back at the same moment.
+	if took := time.Since(began); took < 1200*time.Millisecond {
+		t.Errorf("it asked again after %s, want 1.2 s and more", took)
+	}
+}
+
+// Each POST has a key: the one that it was given, or a new one, which stays the same over the retries of the call.
+func TestIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(c *sallyport.Client, a *sallyport.Admin, key string) error{
+		"PostEvent": func(c *sallyport.Client, _ *sallyport.Admin, key string) error {
+			_, err := c.PostEvent(t.Context(), sallyport.EventPost{Type: "a", IdempotencyKey: key})
+			return err
+		},
+		"PostEvents": func(c *sallyport.Client, _ *sallyport.Admin, key string) error {
+			_, err := c.PostEvents(t.Context(), []sallyport.EventPost{{Type: "a"}}, sallyport.BatchOptions{IdempotencyKey: key})
+			return err
+		},
+		"CreateEndpoint": func(c *sallyport.Client, _ *sallyport.Admin, key string) error {
+			_, _, err := c.CreateEndpoint(t.Context(), sallyport.EndpointCreate{IdempotencyKey: key})
+			return err
+		},
+		"RotateSecret": func(c *sallyport.Client, _ *sallyport.Admin, key string) error {
+			_, _, err := c.RotateSecret(t.Context(), "ep_1", sallyport.Rotation{IdempotencyKey: key})
+			return err
+		},
+		"CreateToken": func(c *sallyport.Client, _ *sallyport.Admin, key string) error {
+			_, _, err := c.CreateToken(t.Context(), sallyport.TokenCreate{IdempotencyKey: key})
+			return err
+		},
+		"CreateTenant": func(_ *sallyport.Client, a *sallyport.Admin, key string) error {
+			_, err := a.CreateTenant(t.Context(), sallyport.TenantCreate{IdempotencyKey: key})
+			return err
+		},
+		"CreateTenantToken": func(_ *sallyport.Client, a *sallyport.Admin, key string) error {
+			_, _, err := a.CreateTenantToken(t.Context(), "ten_1", sallyport.TokenCreate{IdempotencyKey: key})
+			return err
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var keys []string
+			url, _ := play(t, func(w http.ResponseWriter, r *http.Request) {
+				keys = append(keys, strings.Join(r.Header.Values("Idempotency-Key"), " and "))
+				if body, _ := io.ReadAll(r.Body); strings.Contains(strings.ToLower(string(body)), "idempotency") {
+					t.Errorf("it is in the body: %s", body)
+				}
+				if len(keys)%2 == 1 {
+					cut(w, r)
+				}
+				answer(`{}`)(w, r)
+			})
+			a, err := sallyport.NewAdmin(url, "tok", sallyport.WithRetries(3, time.Millisecond, time.Millisecond))
+			if err != nil {
+				t.Fatal(err)
+			}
+			const given = `"my/key,1=%20!~"`
+			for _, key := range []string{"", "", given} {
+				if err := call(setup(t, url), a, key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(keys) != 6 || keys[0] == "" || keys[0] != keys[1] || keys[2] == "" || keys[2] != keys[3] || keys[0] == keys[2] || keys[4] != given || keys[5] != given {
+				t.Errorf("it sent %q", keys)
+			}
+		})
 	}
 }
 

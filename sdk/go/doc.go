@@ -11,8 +11,8 @@
 // gateway's log. errors.Is knows the kinds that programs tell apart, as ErrNotFound or ErrConflict.
 //
 // What is safe to repeat is repeated by itself after a failure that may pass: reads, posts of events that have a UID,
-// and every other POST, which is sent under an Idempotency-Key of its own. The waits are random and grow, and the
-// gateway's Retry-After is kept. Changes by PATCH and DELETE are tried once: whoever calls knows best.
+// and every other POST, which is sent under an Idempotency-Key: yours, or one of its own. The waits are random and grow,
+// and the gateway's Retry-After is kept. Changes by PATCH and DELETE are tried once: whoever calls knows best.
 //
 // New fields and new values of states may come with newer gateways. Unknown fields are ignored, and the states are
 // strings, so that unknown values pass through.

@@ -75,6 +75,10 @@ type EndpointCreate struct {
 	MaxInFlight int               `json:"max_in_flight,omitempty"`
 	Schedule    []int             `json:"schedule,omitempty"` // seconds between tries
 	Secret      string            `json:"secret,omitempty"`   // brought from elsewhere; empty: a new one is made
+	// IdempotencyKey names the request: sent again under it within 24 hours, also by another process, it is not carried out
+	// again but gets the first answer, the secret too. 1 to 255 printable ASCII characters without spaces; the content and
+	// the token must be the same. Empty: each call has a new one, for its own retries.
+	IdempotencyKey string `json:"-"`
 }
 
 // EndpointPatch is a change of an endpoint; zero fields stay as they are.
@@ -109,7 +113,7 @@ func (c *Client) CreateEndpoint(ctx context.Context, e EndpointCreate) (made End
 		Endpoint
 		Secret string `json:"secret"`
 	}
-	req, err := client.NewCreateEndpointRequestWithBody(c.base, nil, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateEndpointRequestWithBody(c.base, &client.CreateEndpointParams{IdempotencyKey: given(e.IdempotencyKey)}, jsonType, bytes.NewReader(body))
 	header, err := c.call(ctx, false, &created, req, err)
 	created.ETag = header.Get("ETag")
 	return created.Endpoint, created.Secret, err
@@ -163,6 +167,8 @@ func (c *Client) DeleteEndpoint(ctx context.Context, id string, conditions ...Co
 type Rotation struct {
 	Secret string         // brought along; empty: a new one is made
 	Grace  *time.Duration // how long the one before signs on, in whole seconds up to 7 days; 0 stops it at once
+	// IdempotencyKey is as in EndpointCreate.
+	IdempotencyKey string
 }
 
 // RotateSecret gives an endpoint a new secret, and returns it, this once, with the endpoint.
@@ -179,7 +185,7 @@ func (c *Client) RotateSecret(ctx context.Context, id string, r Rotation, condit
 		Endpoint
 		Secret string `json:"secret"`
 	}
-	req, err := client.NewRotateSecretRequest(c.base, id, &client.RotateSecretParams{IfMatch: ifMatch(conditions)}, body)
+	req, err := client.NewRotateSecretRequest(c.base, id, &client.RotateSecretParams{IfMatch: ifMatch(conditions), IdempotencyKey: given(r.IdempotencyKey)}, body)
 	header, err := c.call(ctx, false, &made, req, err)
 	made.ETag = header.Get("ETag")
 	return made.Endpoint, made.Secret, err

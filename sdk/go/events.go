@@ -26,6 +26,9 @@ type EventPost struct {
 	// UID is your own name for the event, 1 to 128 of A-Z, a-z, 0-9, _ and -. With it the post is safe to repeat, and is
 	// repeated after failures that may pass.
 	UID string `json:"uid,omitempty"`
+	// IdempotencyKey names the post, as in EndpointCreate, where a UID is not wanted: receivers do not see it. It is not for
+	// the events of a batch, which has one for all of them.
+	IdempotencyKey string `json:"-"`
 }
 
 // Receipt is what is committed of a post.
@@ -98,14 +101,15 @@ func (c *Client) PostEvent(ctx context.Context, e EventPost) (Receipt, error) {
 		return Receipt{}, err
 	}
 	var r Receipt
-	req, err := client.NewPostEventRequestWithBody(c.base, nil, jsonType, bytes.NewReader(body))
+	req, err := client.NewPostEventRequestWithBody(c.base, &client.PostEventParams{IdempotencyKey: given(e.IdempotencyKey)}, jsonType, bytes.NewReader(body))
 	_, err = c.call(ctx, e.UID != "", &r, req, err)
 	return r, err
 }
 
 // BatchOptions say how a batch is posted.
 type BatchOptions struct {
-	Atomic bool // one event that is bad refuses all
+	Atomic         bool   // one event that is bad refuses all
+	IdempotencyKey string // for all of them; see EndpointCreate
 }
 
 // BatchResult is what became of one event of a batch: its receipt, or the problem that it has.
@@ -132,7 +136,7 @@ func (c *Client) PostEvents(ctx context.Context, events []EventPost, o BatchOpti
 	var answer struct {
 		Results []json.RawMessage `json:"results"`
 	}
-	req, err := client.NewPostEventsRequestWithBody(c.base, &client.PostEventsParams{Atomic: &o.Atomic}, jsonType, bytes.NewReader(whole.Bytes()))
+	req, err := client.NewPostEventsRequestWithBody(c.base, &client.PostEventsParams{Atomic: &o.Atomic, IdempotencyKey: given(o.IdempotencyKey)}, jsonType, bytes.NewReader(whole.Bytes()))
 	if _, err = c.call(ctx, false, &answer, req, err); err != nil {
 		return nil, err
 	}

@@ -25,10 +25,13 @@ func (r retry) after(try int, err error) (time.Duration, bool) {
 	}
 	wait := r.jitter(try)
 	var p *Problem
-	if errors.As(err, &p) && p.RetryAfter > wait {
-		wait = p.RetryAfter
+	if errors.As(err, &p) {
+		if p.RetryAfter > longestRetryAfter {
+			return 0, false
+		}
+		wait += p.RetryAfter // and not together with all others who were told the same
 	}
-	return wait, wait <= longestRetryAfter
+	return wait, true
 }
 
 // jitter is a random time: every client that failed in one moment comes back in one of its own.

@@ -38,6 +38,8 @@ type TenantCreate struct {
 	Name     string            `json:"name"`
 	UID      string            `json:"uid,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// IdempotencyKey is as in EndpointCreate.
+	IdempotencyKey string `json:"-"`
 }
 
 // TenantPatch is a change of a tenant; zero fields stay as they are.
@@ -55,7 +57,7 @@ func (a *Admin) CreateTenant(ctx context.Context, t TenantCreate) (Tenant, error
 		return Tenant{}, err
 	}
 	var made Tenant
-	req, err := client.NewCreateTenantRequestWithBody(a.base, nil, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateTenantRequestWithBody(a.base, &client.CreateTenantParams{IdempotencyKey: given(t.IdempotencyKey)}, jsonType, bytes.NewReader(body))
 	header, err := a.call(ctx, false, &made, req, err)
 	made.ETag = header.Get("ETag")
 	return made, err
@@ -97,7 +99,7 @@ func (a *Admin) CreateTenantToken(ctx context.Context, tenantID string, t TokenC
 		return Token{}, "", err
 	}
 	var answer created
-	req, err := client.NewCreateTenantTokenRequestWithBody(a.base, tenantID, nil, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateTenantTokenRequestWithBody(a.base, tenantID, &client.CreateTenantTokenParams{IdempotencyKey: given(t.IdempotencyKey)}, jsonType, bytes.NewReader(body))
 	_, err = a.call(ctx, false, &answer, req, err)
 	return answer.Token, answer.Text, err
 }

@@ -33,6 +33,7 @@ type TokenCreate struct {
 	Scopes           []string `json:"scopes,omitempty"`
 	EventScopes      []string `json:"event_scopes,omitempty"`       // nil: those of the calling token
 	ExpiresInSeconds int      `json:"expires_in_seconds,omitempty"` // 0: 90 days
+	IdempotencyKey   string   `json:"-"`                            // see EndpointCreate
 }
 
 // Whoami is who calls, and what holds for it.
@@ -61,6 +62,8 @@ type Limits struct {
 	EventScopes              int `json:"event_scopes"`
 	EventSubjectBytes        int `json:"event_subject_bytes"`
 	EventTypeBytes           int `json:"event_type_bytes"`
+	BatchEvents              int `json:"batch_events"`
+	BatchRequestBytes        int `json:"batch_request_bytes"`
 	RequestBytes             int `json:"request_bytes"`
 	Endpoints                int `json:"endpoints"`
 	EndpointTypes            int `json:"endpoint_types"`
@@ -84,7 +87,7 @@ func (c *Client) CreateToken(ctx context.Context, t TokenCreate) (made Token, te
 		return Token{}, "", err
 	}
 	var answer created
-	req, err := client.NewCreateTokenRequestWithBody(c.base, nil, jsonType, bytes.NewReader(body))
+	req, err := client.NewCreateTokenRequestWithBody(c.base, &client.CreateTokenParams{IdempotencyKey: given(t.IdempotencyKey)}, jsonType, bytes.NewReader(body))
 	_, err = c.call(ctx, false, &answer, req, err)
 	return answer.Token, answer.Text, err
 }

@@ -35,8 +35,10 @@ func (t *transport) call(ctx context.Context, repeatable bool, into any, req *ht
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	req.Header.Set("User-Agent", t.agent)
 	if req.Method == http.MethodPost && !repeatable {
-		// Under a key of its own, the request is carried out once however often it is sent.
-		req.Header.Set("Idempotency-Key", rand.Text())
+		// Under a key, the caller's or one of its own, the request is carried out once however often it is sent.
+		if req.Header.Get("Idempotency-Key") == "" {
+			req.Header.Set("Idempotency-Key", rand.Text())
+		}
 		repeatable = true
 	}
 	for try := 1; ; try++ {

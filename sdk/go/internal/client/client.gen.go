@@ -1333,6 +1333,16 @@ type KeySet struct {
 
 // Limits What is refused above. New members may be added.
 type Limits struct {
+	// BatchEvents Events of a batch.
+	//
+	// Example: 100
+	BatchEvents int `json:"batch_events"`
+
+	// BatchRequestBytes A post of a batch.
+	//
+	// Example: 1048576
+	BatchRequestBytes int `json:"batch_request_bytes"`
+
 	// EndpointHeaderValueBytes The value of such a header.
 	//
 	// Example: 4096
@@ -2072,9 +2082,13 @@ type ListTenantsParams struct {
 
 // CreateTenantParams defines parameters for CreateTenant.
 type CreateTenantParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2101,9 +2115,13 @@ type ListTenantTokensParams struct {
 
 // CreateTenantTokenParams defines parameters for CreateTenantToken.
 type CreateTenantTokenParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2172,9 +2190,13 @@ type ListEndpointsParams struct {
 
 // CreateEndpointParams defines parameters for CreateEndpoint.
 type CreateEndpointParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2204,9 +2226,13 @@ type EndPreviousSecretsParams struct {
 
 // RotateSecretParams defines parameters for RotateSecret.
 type RotateSecretParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 
 	// IfMatch The `ETag` that you read. If the thing has changed since, nothing is done and the answer is 412.
@@ -2242,9 +2268,13 @@ type ListEventsParams struct {
 
 // PostEventParams defines parameters for PostEvent.
 type PostEventParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2253,9 +2283,13 @@ type PostEventsParams struct {
 	// Atomic All or nothing.
 	Atomic *bool `form:"atomic,omitempty" json:"atomic,omitempty"`
 
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2270,9 +2304,13 @@ type ListTokensParams struct {
 
 // CreateTokenParams defines parameters for CreateToken.
 type CreateTokenParams struct {
-	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters, new for each. Sent again within 24 hours with
-	// the same key and content, the request is not carried out again: you get the answer of the first one, with
-	// `Idempotency-Replayed: true`. Only what succeeded is kept.
+	// IdempotencyKey Your own name for this request: 1 to 255 printable ASCII characters without spaces, new for each. Sent again within
+	// 24 hours with the same key and content, the request is not carried out again: you get the answer of the first one,
+	// with `Idempotency-Replayed: true`. Other content under the key is refused. Only what succeeded is kept.
+	//
+	// While the first one is carried out, a repeat of an event post waits for it, 5 seconds at most; any other is answered
+	// 409 `request_in_progress`. An answer that can show a secret is kept for the token that asked, and is refused to
+	// every other one.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2701,7 +2739,11 @@ type ClientInterface interface {
 	//
 	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+	// that are taken. Pointers name the event: `/events/3/type`.
+	//
+	// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+	// second is its duplicate, or a conflict if its content differs.
 	//
 	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
 	//
@@ -2714,7 +2756,11 @@ type ClientInterface interface {
 	//
 	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+	// that are taken. Pointers name the event: `/events/3/type`.
+	//
+	// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+	// second is its duplicate, or a conflict if its content differs.
 	//
 	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
 	//
@@ -3315,7 +3361,11 @@ func (c *Client) PostEvent(ctx context.Context, params *PostEventParams, body Po
 //
 // Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 // problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+// that are taken. Pointers name the event: `/events/3/type`.
+//
+// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+// second is its duplicate, or a conflict if its content differs.
 //
 // Limits: 100 events, the request 1 MiB; for each event those of a single post.
 //
@@ -3338,7 +3388,11 @@ func (c *Client) PostEventsWithBody(ctx context.Context, params *PostEventsParam
 //
 // Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 // problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+// that are taken. Pointers name the event: `/events/3/type`.
+//
+// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+// second is its duplicate, or a conflict if its content differs.
 //
 // Limits: 100 events, the request 1 MiB; for each event those of a single post.
 //
@@ -5485,7 +5539,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+	// that are taken. Pointers name the event: `/events/3/type`.
+	//
+	// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+	// second is its duplicate, or a conflict if its content differs.
 	//
 	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
 	//
@@ -5498,7 +5556,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 	// problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-	// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+	// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+	// that are taken. Pointers name the event: `/events/3/type`.
+	//
+	// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+	// second is its duplicate, or a conflict if its content differs.
 	//
 	// Limits: 100 events, the request 1 MiB; for each event those of a single post.
 	//
@@ -5804,6 +5866,7 @@ type CreateTenantResponse403Headers struct {
 
 // CreateTenantResponse409Headers the declared response headers of an HTTP 409 response for CreateTenant
 type CreateTenantResponse409Headers struct {
+	RetryAfter *int
 	XRequestID *string
 }
 
@@ -7438,6 +7501,7 @@ type CreateEndpointResponse403Headers struct {
 
 // CreateEndpointResponse409Headers the declared response headers of an HTTP 409 response for CreateEndpoint
 type CreateEndpointResponse409Headers struct {
+	RetryAfter *int
 	XRequestID *string
 }
 
@@ -8267,6 +8331,7 @@ type RotateSecretResponse404Headers struct {
 
 // RotateSecretResponse409Headers the declared response headers of an HTTP 409 response for RotateSecret
 type RotateSecretResponse409Headers struct {
+	RetryAfter *int
 	XRequestID *string
 }
 
@@ -8598,6 +8663,7 @@ type PostEventResponse403Headers struct {
 
 // PostEventResponse409Headers the declared response headers of an HTTP 409 response for PostEvent
 type PostEventResponse409Headers struct {
+	RetryAfter *int
 	XRequestID *string
 }
 
@@ -8785,6 +8851,7 @@ type PostEventsResponse403Headers struct {
 
 // PostEventsResponse409Headers the declared response headers of an HTTP 409 response for PostEvents
 type PostEventsResponse409Headers struct {
+	RetryAfter *int
 	XRequestID *string
 }
 
@@ -10065,7 +10132,11 @@ func (c *ClientWithResponses) PostEventWithResponse(ctx context.Context, params 
 //
 // Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 // problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+// that are taken. Pointers name the event: `/events/3/type`.
+//
+// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+// second is its duplicate, or a conflict if its content differs.
 //
 // Limits: 100 events, the request 1 MiB; for each event those of a single post.
 //
@@ -10084,7 +10155,11 @@ func (c *ClientWithResponses) PostEventsWithBodyWithResponse(ctx context.Context
 //
 // Stores up to 100 events in one transaction, and answers for each in `results`, in their order: a receipt, or the
 // problem that it has. Good events are stored whatever the others are; with `atomic=true` one that is bad refuses all,
-// and nothing is stored. An `Idempotency-Key` is for the whole batch, a `uid` for each event.
+// and nothing is stored: with 422 `validation_failed`, or with 409 `event_uid_conflict` if nothing is wrong but uids
+// that are taken. Pointers name the event: `/events/3/type`.
+//
+// An `Idempotency-Key` is for the whole batch, a `uid` for each event. A `uid` that is there twice is one event: the
+// second is its duplicate, or a conflict if its content differs.
 //
 // Limits: 100 events, the request 1 MiB; for each event those of a single post.
 //
@@ -10598,6 +10673,13 @@ func ParseCreateTenantResponse(rsp *http.Response) (*CreateTenantResponse, error
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers CreateTenantResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -12622,6 +12704,13 @@ func ParseCreateEndpointResponse(rsp *http.Response) (*CreateEndpointResponse, e
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers CreateEndpointResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13698,6 +13787,13 @@ func ParseRotateSecretResponse(rsp *http.Response) (*RotateSecretResponse, error
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers RotateSecretResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -14118,6 +14214,13 @@ func ParsePostEventResponse(rsp *http.Response) (*PostEventResponse, error) {
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers PostEventResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -14338,6 +14441,13 @@ func ParsePostEventsResponse(rsp *http.Response) (*PostEventsResponse, error) {
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers PostEventsResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
