@@ -150,7 +150,7 @@ func (g *gateway) assemble(ctx context.Context, l listeners) error {
 		}
 		g.relay = outbox.NewRelay(g.dispatch, outbox.RelayConfig{
 			BatchEvents: s.RelayBatchEvents, BatchDeliveries: s.RelayBatchDeliveries, Poll: s.RelayPoll,
-			BackoffMin: s.RelayBackoff.Min, BackoffMax: s.RelayBackoff.Max,
+			PoisonAfter: s.PoisonAfter, BackoffMin: s.RelayBackoff.Min, BackoffMax: s.RelayBackoff.Max,
 		}, g.log, delivery.NewFanout(endpoint.NewDirectory(), g.jobs, fan))
 		poke = g.relay.Poke
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/google/uuid"
@@ -25,8 +26,13 @@ type passed struct {
 	more       bool // there may be more to claim right away
 }
 
-// pass claims, routes and marks one batch in one transaction.
-func (r *Relay) pass(ctx context.Context) (p passed, err error) {
+// pass hands over one batch in one transaction. Its error is a *passError where events were claimed.
+func (r *Relay) pass(ctx context.Context) (passed, error) {
+	return r.handOver(ctx, r.claimTx)
+}
+
+// handOver claims, routes and marks in one transaction.
+func (r *Relay) handOver(ctx context.Context, claim func(context.Context, pgx.Tx) ([]Claimed, error)) (p passed, err error) {
 	tx, err := r.db.Begin(ctx)
 	if err != nil {
 		return p, fmt.Errorf("begin a pass: %w", err)
@@ -37,38 +43,51 @@ func (r *Relay) pass(ctx context.Context) (p passed, err error) {
 			err = fmt.Errorf("roll back a pass: %w", rerr)
 		}
 	}()
-
-	events, err := r.claimTx(ctx, tx)
+	events, err := claim(ctx, tx)
 	if err != nil {
 		return p, fmt.Errorf("claim events: %w", err)
 	}
 	if len(events) == 0 {
 		return p, nil
 	}
-	routes := make([]Route, 0, len(r.routers))
-	for _, router := range r.routers {
-		route, err := router.RouteTx(ctx, tx, events)
-		if err != nil {
-			return p, fmt.Errorf("route %d events: %w", len(events), err)
-		}
-		routes = append(routes, route)
-	}
-	n, size := cut(len(events), r.cfg.BatchDeliveries, routes)
-	for _, route := range routes {
-		if err := route.WriteTx(ctx, tx, n); err != nil {
-			return p, &writeError{events: events[:n], err: err}
-		}
+	routes, n, size, err := r.routeTx(ctx, tx, events)
+	if err != nil {
+		return p, &passError{events: events, err: err}
 	}
 	if err := r.markTx(ctx, tx, events[:n], routes); err != nil {
-		return p, fmt.Errorf("mark %d events: %w", n, err)
+		return p, &passError{events: events, err: fmt.Errorf("mark %d events: %w", n, err)}
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return p, fmt.Errorf("commit a pass: %w", err)
+		return p, &passError{events: events, err: fmt.Errorf("commit a pass: %w", err)}
 	}
 	for _, route := range routes {
 		route.Committed()
 	}
 	return passed{events: n, deliveries: size, more: n < len(events) || len(events) == r.cfg.BatchEvents}, nil
+}
+
+// routeTx lets the routers decide and write, for as many of the events as fit into the pass. A router's panic is an
+// error like any other: it must not end the process for one event.
+func (r *Relay) routeTx(ctx context.Context, tx pgx.Tx, events []Claimed) (routes []Route, n, size int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: debug.Stack()}
+		}
+	}()
+	for _, router := range r.routers {
+		route, err := router.RouteTx(ctx, tx, events)
+		if err != nil {
+			return nil, 0, 0, fmt.Errorf("route %d events: %w", len(events), err)
+		}
+		routes = append(routes, route)
+	}
+	n, size = cut(len(events), r.cfg.BatchDeliveries, routes)
+	for _, route := range routes {
+		if err := route.WriteTx(ctx, tx, n); err != nil {
+			return nil, 0, 0, fmt.Errorf("hand over %d events: %w", n, err)
+		}
+	}
+	return routes, n, size, nil
 }
 
 // cut says how many of the events a pass takes, and the rows they make: as many as fit into the bound, but
@@ -138,10 +157,12 @@ func (r *Relay) claimTx(ctx context.Context, tx pgx.Tx) ([]Claimed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Claimed, err error) {
-		err = row.Scan(&e.Seq, &e.ID, &e.TenantID, &e.Type, &e.Subject, &e.Scopes, &e.PreviousScopes, &e.AcceptedAt)
-		return e, err
-	})
+	return pgx.CollectRows(rows, scanClaimed)
+}
+
+func scanClaimed(row pgx.CollectableRow) (e Claimed, err error) {
+	err = row.Scan(&e.Seq, &e.ID, &e.TenantID, &e.Type, &e.Subject, &e.Scopes, &e.PreviousScopes, &e.AcceptedAt)
+	return e, err
 }
 
 // markTx marks the events as handed over and tells who waits for them; Postgres sends that at the commit.
@@ -185,14 +206,3 @@ func join(ids []uuid.UUID) string {
 	}
 	return sb.String()
 }
-
-// writeError is a failure of a router to write; it knows the events, whose days may lack a partition.
-type writeError struct {
-	events []Claimed
-	err    error
-}
-
-func (e *writeError) Error() string {
-	return fmt.Sprintf("hand over %d events: %v", len(e.events), e.err)
-}
-func (e *writeError) Unwrap() error { return e.err }

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/sallyport-dev/sallyport/internal/postgres"
 )
 
 // RelayConfig bounds a relay. The zero value is the default of each.
@@ -19,6 +16,7 @@ type RelayConfig struct {
 	BatchEvents     int           // events a pass, at most; 200
 	BatchDeliveries int           // rows a pass makes, at most, but its first event is always taken whole; 2,000
 	Poll            time.Duration // how long the relay trusts that it would have been woken; 2 s
+	PoisonAfter     int           // failures of its own after which an event is set aside; 5
 	BackoffMin      time.Duration // after the first of a row of failing passes; 2 s
 	BackoffMax      time.Duration // it doubles up to this; 1 min
 }
@@ -29,6 +27,9 @@ func (c RelayConfig) withDefaults() RelayConfig {
 	}
 	if c.BatchDeliveries == 0 {
 		c.BatchDeliveries = 2000
+	}
+	if c.PoisonAfter == 0 {
+		c.PoisonAfter = 5
 	}
 	if c.Poll == 0 {
 		c.Poll = 2 * time.Second
@@ -73,8 +74,9 @@ func (r *Relay) LastPass() time.Time {
 	return time.Time{}
 }
 
-// Run passes until ctx ends: at once when poked or when a pass left something behind, else at each poll. A
-// failing pass has rolled back whole; the next one waits, and the wait doubles.
+// Run passes until ctx ends: at once when poked or when a pass left something behind, else at each poll. A failing pass
+// has rolled back whole; its rows are then tried one by one. If nothing comes of that, the relay waits, and the wait
+// doubles.
 func (r *Relay) Run(ctx context.Context) error {
 	backoff := r.cfg.BackoffMin
 	for {
@@ -86,7 +88,13 @@ func (r *Relay) Run(ctx context.Context) error {
 		case err != nil && r.mend(ctx, err):
 			continue
 		case err != nil:
-			r.log.Error("relay pass failed", "error", err, "again_in_ms", backoff.Milliseconds())
+			r.log.Error("relay pass failed", "error", err)
+			var claimed *passError
+			if errors.As(err, &claimed) && r.oneByOne(ctx, claimed.events) {
+				backoff = r.cfg.BackoffMin
+				continue
+			}
+			r.log.Error("the relay waits", "again_in_ms", backoff.Milliseconds())
 			if !pause(ctx, backoff) {
 				return nil
 			}
@@ -111,26 +119,6 @@ func (r *Relay) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
-}
-
-// mend makes the partitions that a pass missed, and says whether the pass is worth another try right away. An
-// event that lay unfanned for weeks, or was restored from a copy, belongs to a day whose partition is gone.
-func (r *Relay) mend(ctx context.Context, err error) bool {
-	var write *writeError
-	var pg *pgconn.PgError
-	if !errors.As(err, &write) || !errors.As(err, &pg) || pg.Code != "23514" || pg.ConstraintName != "" {
-		return false // 23514 without a constraint's name is how Postgres says that no partition takes the row
-	}
-	made := 0
-	for _, e := range write.events {
-		n, err := postgres.EnsurePartitions(ctx, r.db, millisecond(e.ID), 1)
-		if err != nil {
-			r.log.Error("make a missing partition", "error", err)
-			return false
-		}
-		made += n
-	}
-	return made > 0
 }
 
 // millisecond is the time that a UUIDv7 carries.

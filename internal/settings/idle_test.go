@@ -11,11 +11,11 @@ import (
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	s, err := settings.Load(settings.Sources{Env: []string{"GATEWAY_DATABASE_URL=postgres:///x", "GATEWAY_SECRET_KEYS=k:" + strings.Repeat("A", 43) + "=",
-		"GATEWAY_POISON_AFTER=7", "GATEWAY_RELAY_POLL=1s"}})
+		"GATEWAY_MAX_WAITERS=7", "GATEWAY_RELAY_POLL=1s"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Idle(); !slices.Equal(got, []string{"POISON_AFTER"}) {
+	if got := s.Idle(); !slices.Equal(got, []string{"MAX_WAITERS"}) {
 		t.Errorf("Idle = %v: want what was set and has no effect, and nothing else", got)
 	}
 	told := 0
