@@ -4,7 +4,6 @@ package chaos_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -136,57 +135,6 @@ func TestKillOneOfTwo(t *testing.T) {
 	s.fleet.set(second)
 	<-done
 	s.check(ctx, t, "kill -9 of one of two", lastFault, allowance*len(s.endpoints))
-}
-
-// TestOneKeyAndAKill lets 50 clients post under one idempotency key at two processes, one of which is killed meanwhile.
-func TestOneKeyAndAKill(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	in := gatewaytest.Install(t)
-	processes := []*gatewaytest.Gateway{in.Start(), in.Start()}
-	_, token := in.Tenant("chaos")
-	for round := range 5 {
-		body := fmt.Appendf(nil, `{"type":"keyed.round%d","data":%d}`, round, round)
-		key := fmt.Sprintf("round-%d", round)
-		ids := make(chan string, 50)
-		var wg sync.WaitGroup
-		for i := range 50 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				again := time.NewTicker(20 * time.Millisecond)
-				defer again.Stop()
-				for try := i; ctx.Err() == nil; try++ {
-					status, answer, err := processes[try%2].Call(ctx, token, "POST", "/v1/events", body, "Idempotency-Key", key)
-					var receipt struct{ ID string }
-					if err == nil && status == 202 && json.Unmarshal(answer, &receipt) == nil {
-						ids <- receipt.ID
-						return
-					}
-					<-again.C
-				}
-			}()
-		}
-		if round == 2 {
-			processes[0].Kill()
-		}
-		wg.Wait()
-		close(ids)
-		first, n := <-ids, 1
-		for id := range ids {
-			if n++; id != first {
-				t.Errorf("round %d: %s and %s", round, first, id)
-			}
-		}
-		if n != 50 {
-			t.Errorf("round %d: %d answers", round, n)
-		}
-		status, answer, err := processes[1].Call(ctx, token, "GET", fmt.Sprintf("/v1/events?type=keyed.round%d", round), nil)
-		var list struct{ Data []json.RawMessage }
-		if err != nil || status != 200 || json.Unmarshal(answer, &list) != nil || len(list.Data) != 1 {
-			t.Errorf("round %d: %d %s %v", round, status, answer, err)
-		}
-	}
 }
 
 // TestRestartPostgres restarts the database three times under load, without letting it end in order.

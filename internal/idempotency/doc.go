@@ -11,6 +11,10 @@
 // The lock is an advisory one on the key, held until the end of the transaction, and is taken before anything else: it
 // costs no row, and ends with its connection. Keys that fall on one lock only wait for each other.
 //
+// No request holds anything when it takes the lock, and none takes two, so no ring of them can come about. Who waits holds
+// a connection meanwhile, which is why the wait is short, and why the request itself must never need a second one.
+//
 // Only what succeeded is stored: an error leaves nothing, and the key is free for the next try. What is stored may hold a
-// secret, so it is sealed. The package knows nothing of HTTP but that an answer has a status, headers and a body.
+// secret, so it is sealed, and its fingerprint names who asked: nobody else gets it. The package knows nothing of HTTP but
+// that an answer has a status, headers and a body.
 package idempotency
