@@ -213,10 +213,10 @@ func (g *gateway) assembleDelivery(guard egress.Policy) (err error) {
 	return nil
 }
 
-// every is a periodic job.
+// every is a periodic job. One that comes at long intervals runs at the start too: leaders may change more often.
 func every(span time.Duration, args river.JobArgs) *river.PeriodicJob {
 	return river.NewPeriodicJob(river.PeriodicInterval(span), func() (river.JobArgs, *river.InsertOpts) { return args, nil },
-		&river.PeriodicJobOpts{ID: args.Kind()})
+		&river.PeriodicJobOpts{ID: args.Kind(), RunOnStart: span >= time.Hour})
 }
 
 // riverLog quietens what River says of its everyday work.
