@@ -114,7 +114,11 @@ func (s *store) recordAndGrant(ctx context.Context, b *bundle) (done, error) {
 	// Two statements in one round trip, and so in one transaction: pgx sends one Sync, after the last.
 	var pipe pgx.Batch
 	pipe.Queue(lock, ids)
-	pipe.Queue(recordAndGrant, args...)
+	if len(b.results) > 0 {
+		pipe.Queue(recordAndGrant, args...)
+	} else {
+		pipe.Queue(grantAlone, args[:4]...)
+	}
 	res := s.db.SendBatch(ctx, &pipe)
 	_, err = res.Exec()
 	if err == nil {

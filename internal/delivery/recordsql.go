@@ -58,6 +58,21 @@ lined as (
 	insert into gateway.line (endpoint_id, due_at, event_id, tenant_id)
 	select endpoint_id, next_attempt_at, event_id, tenant_id from moved where next_attempt_at is not null
 ),` + settleJobs + `,
+` + grantNext + `
+select (ord - 1)::int, null::uuid, null::uuid, null::uuid, null::bigint, null::int[], null::int, null::text,
+	null::timestamptz, null::int, null::int, null::int, null::interval, null::interval,
+	null::text, null::text, null::text, null::timestamptz, null::bytea, null::text[], null::text[], null::text
+from freed
+union all
+` + selectGranted
+
+// grantAlone is recordAndGrant without results, as after a pass: what would record them costs more to set up than a few
+// grants.
+const grantAlone = `
+with freed as (select null::uuid as endpoint_id, 0 as ord, '' as health, '' as class where false),` + grantNext + selectGranted
+
+// grantNext is the part that grants: it reads freed.
+const grantNext = `
 room as (
 	select s.endpoint_id, s.tenant_id, e.timeout_ms, e.version, e.schedule,
 		greatest(least(s.allowance, e.max_in_flight) - s.in_flight
@@ -120,12 +135,11 @@ counted as (
 	where s.endpoint_id = c.endpoint_id and (c.freed <> c.granted or c.verdict = 'bad' or c.verdict = 'good'
 		and (s.failing_since is not null or s.last_success_at is null or s.last_success_at < statement_timestamp() - interval '10 seconds'))
 )
-select (ord - 1)::int, null::uuid, null::uuid, null::uuid, null::bigint, null::int[], null::int, null::text,
-	null::timestamptz, null::int, null::int, null::int, null::interval, null::interval,
-	null::text, null::text, null::text, null::timestamptz, null::bytea, null::text[], null::text[], null::text
-from freed
-union all
-select null, event_id, endpoint_id, tenant_id, version, schedule, number, trigger,
+`
+
+// selectGranted are the grants, in the columns that done.read reads.
+const selectGranted = `
+select null::int, event_id, endpoint_id, tenant_id, version, schedule, number, trigger,
 	statement_timestamp(), tries, deferrals, interruptions, internal_for, run_age,
 	uid, type, subject, occurred_at, data, scopes, previous_scopes, trace_parent
 from granted`
