@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 
 	"github.com/spf13/cobra"
@@ -25,15 +27,31 @@ func (c *cli) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			log := newLog(c.out, s.LogLevel, s.LogFormat)
+			tellSettings(s, log)
 			l, err := listen(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), s, newLog(c.out, s.LogLevel, s.LogFormat), l, func() {})
+			return run(cmd.Context(), s, log, l, func() {})
 		},
 	}
 	settingFlags(cmd)
 	return cmd
+}
+
+// tellSettings logs what is not by default and where it came from, secrets hidden, and what is unsafe about it.
+func tellSettings(s *settings.Settings, log *slog.Logger) {
+	var changed []any
+	for _, e := range s.Entries() {
+		if e.Origin.Source != settings.FromDefault {
+			changed = append(changed, slog.String(e.Name, e.Value+" "+e.Origin.String()))
+		}
+	}
+	log.Info("settings that are not by default", changed...)
+	for _, text := range s.Warnings() {
+		log.Warn(text)
+	}
 }
 
 // listen takes the ports that a process of these roles serves at.
@@ -44,7 +62,7 @@ func listen(ctx context.Context, s *settings.Settings) (l listeners, err error) 
 	}
 	if s.HasRole(settings.RoleAPI) {
 		if l.api, err = config.Listen(ctx, "tcp", s.Listen); err != nil {
-			return l, fmt.Errorf("cannot listen at LISTEN %s: %w", s.Listen, err)
+			return l, errors.Join(fmt.Errorf("cannot listen at LISTEN %s: %w", s.Listen, err), l.close())
 		}
 	}
 	return l, nil
