@@ -23,15 +23,19 @@ const (
 type Directory struct {
 	mu     sync.Mutex
 	sets   map[uuid.UUID]*Set
-	weight int
+	weight int // of the sets
+	most   int
 }
 
 // NewDirectory returns an empty directory.
-func NewDirectory() *Directory { return &Directory{sets: make(map[uuid.UUID]*Set)} }
+func NewDirectory() *Directory {
+	return &Directory{sets: make(map[uuid.UUID]*Set), most: maxWeight}
+}
 
 // SetsTx returns the endpoints of each tenant, none older than what the transaction sees when it is called: it reads
 // how old they may be, and then loads what is older. The transaction has to be READ COMMITTED, or have taken its
-// snapshot after what is matched was committed. A tenant that is not there has no set.
+// snapshot after what is matched was committed; and it must have changed no endpoint itself, for what it may yet take
+// back would be kept. A tenant that is not there has no set.
 func (d *Directory) SetsTx(ctx context.Context, tx pgx.Tx, tenantIDs []uuid.UUID) (map[uuid.UUID]*Set, error) {
 	heads, err := readHeadsTx(ctx, tx, tenantIDs)
 	if err != nil {
@@ -74,7 +78,7 @@ func (d *Directory) add(id uuid.UUID, s *Set) {
 	d.sets[id] = s
 	d.weight += s.weight
 	for other, old := range d.sets {
-		if d.weight <= maxWeight {
+		if d.weight <= d.most {
 			return
 		}
 		delete(d.sets, other)

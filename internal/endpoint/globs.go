@@ -82,9 +82,6 @@ func (g Globs) Match(text string) bool {
 	return false
 }
 
-// All says whether "**" is among the globs.
-func (g Globs) All() bool { return g.all }
-
 // Texts returns the globs as they are stored.
 func (g Globs) Texts() []string { return g.texts }
 

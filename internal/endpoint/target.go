@@ -126,6 +126,7 @@ type targets struct {
 	byID  map[uuid.UUID]*list.Element // of kept
 	order *list.List                  // the one used last in front
 	bytes int
+	most  int
 }
 
 type kept struct {
@@ -135,7 +136,7 @@ type kept struct {
 }
 
 func newTargets() *targets {
-	return &targets{byID: make(map[uuid.UUID]*list.Element), order: list.New()}
+	return &targets{byID: make(map[uuid.UUID]*list.Element), order: list.New(), most: maxTargets}
 }
 
 func (c *targets) get(id uuid.UUID, version int64) *Target {
@@ -171,7 +172,7 @@ func (c *targets) put(t *Target, keep time.Duration) {
 	}
 	c.byID[t.ID] = c.order.PushFront(k)
 	c.bytes += k.bytes
-	for c.bytes > maxTargets {
+	for c.bytes > c.most {
 		c.remove(c.order.Back())
 	}
 }
