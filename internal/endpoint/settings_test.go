@@ -377,13 +377,17 @@ func TestDelete(t *testing.T) {
 	if again, _ := b.create(t, func(s *endpoint.Spec) { s.UID = &uid }); again.ID == e.ID {
 		t.Error("the same endpoint came back")
 	}
-	changed := true
-	err = pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) (err error) {
-		changed, err = b.store.DisableTx(ctx, tx, b.caller.Tenant, e.ID, endpoint.ReasonGone, "gateway")
-		return err
-	})
-	if err != nil || changed {
-		t.Errorf("a deleted one was disabled: %v, %v", changed, err)
+	for _, tenantID := range []uuid.UUID{b.caller.Tenant, uuid.New()} { // of a tenant that is no more, too
+		err = pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error {
+			changed, err := b.store.DisableTx(ctx, tx, tenantID, e.ID, endpoint.ReasonGone, "gateway")
+			if changed {
+				t.Error("a deleted endpoint was disabled")
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

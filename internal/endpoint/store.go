@@ -233,7 +233,8 @@ func (st *Store) Delete(ctx context.Context, caller tenant.Caller, ref Ref, ifVe
 }
 
 // DisableTx disables an endpoint within the caller's transaction, for a reason (failing, gone, manual) and by somebody
-// ("gateway", or a caller's subject), and says whether it was not disabled before. One that is deleted stays as it is.
+// ("gateway", or a caller's subject), and says whether it was not disabled before. One that is deleted, or whose tenant
+// is, stays as it is: that is no error, since results of other endpoints may be in the same transaction.
 //
 // It takes locks in the order of this package's doc, the endpoint's state first. A transaction that disables endpoints
 // of several tenants may meet another one that does, and end with 40P01: it is to be tried again.
@@ -241,7 +242,9 @@ func (st *Store) DisableTx(ctx context.Context, tx pgx.Tx, tenantID, endpointID 
 	if err := lockStateTx(ctx, tx, tenantID, endpointID); err != nil {
 		return false, err
 	}
-	if err := changedTx(ctx, tx, tenantID); err != nil {
+	if err := changedTx(ctx, tx, tenantID); errors.Is(err, ErrNotFound) {
+		return false, nil
+	} else if err != nil {
 		return false, err
 	}
 	tag, err := tx.Exec(ctx, `
