@@ -69,6 +69,7 @@ type Dispatcher struct {
 	fills   map[uuid.UUID]uuid.UUID
 	rings   map[Key]*ring
 	hand    map[Key]*grant // granted to this process and not yet recorded
+	alone   []uuid.UUID    // endpoints to look at one by one: a batch with them failed for what it held
 	lost    bool           // a batch failed, and what it granted may have been committed
 	closing bool
 }
@@ -184,7 +185,10 @@ func (d *Dispatcher) take() (b bundle, more bool) {
 	if d.closing {
 		b.slots = 0
 	}
-	if b.slots > 0 {
+	if b.slots > 0 && n == 0 && len(d.alone) > 0 {
+		b.fills[d.alone[0]] = uuid.Nil
+		d.alone = d.alone[1:]
+	} else if b.slots > 0 {
 		for id, tenant := range d.fills {
 			if len(b.fills) == batchEndpoints {
 				break
@@ -193,7 +197,7 @@ func (d *Dispatcher) take() (b bundle, more bool) {
 			delete(d.fills, id)
 		}
 	}
-	return b, len(d.results) > 0 || len(d.fills) > 0 && b.slots > 0
+	return b, len(d.results) > 0 || len(d.fills)+len(d.alone) > 0 && b.slots > 0
 }
 
 // settle takes over what a batch did: what is recorded is no longer in hand, what was granted is, and whoever
@@ -246,8 +250,8 @@ func (d *Dispatcher) report(r result) {
 	d.poke()
 }
 
-// failed puts a batch back that the database did not take. One bad result must not hold up the others: a batch
-// that fails for what it holds is tried one by one, and a result that fails alone is recorded bare.
+// failed puts a batch back that the database did not take. One bad row must not hold up the others: a batch that fails
+// for what it holds is tried one by one, results and endpoints; a result that fails alone is recorded bare.
 func (d *Dispatcher) failed(ctx context.Context, b bundle, err error) {
 	var pg *pgconn.PgError
 	content := errors.As(err, &pg) && (pg.Code[:2] == "22" || pg.Code[:2] == "23")
@@ -255,17 +259,24 @@ func (d *Dispatcher) failed(ctx context.Context, b bundle, err error) {
 	d.mu.Lock()
 	d.lost = true
 	for id, tenant := range b.fills {
-		d.fills[id] = tenant
+		switch {
+		case !content:
+			d.fills[id] = tenant
+		case len(b.fills) > 1 || len(b.results) > 0:
+			d.alone = append(d.alone, id)
+		default: // alone, and it fails: its rows contradict each other; the next look at all lines tries again
+			d.log.Error("an endpoint can't be granted anything", "error", err, "endpoint_id", id)
+		}
+	}
+	if !content {
+		d.results = append(b.results, d.results...)
 	}
 	d.mu.Unlock()
-	if content && len(b.results) > 0 {
+	if content {
 		d.oneByOne(ctx, b.results)
 		d.poke()
 		return
 	}
-	d.mu.Lock()
-	d.results = append(b.results, d.results...)
-	d.mu.Unlock()
 	again := time.NewTimer(recordAgain)
 	defer again.Stop()
 	select {

@@ -371,6 +371,28 @@ func TestDelivery(t *testing.T) {
 		in.settled(t)
 	})
 
+	t.Run("an endpoint whose rows contradict each other holds up no other", func(t *testing.T) {
+		t.Parallel()
+		in := install(t)
+		rx := receive(t, status(200))
+		spoiled, _ := in.endpoint(t, rx.URL, func(s *endpoint.Spec) { s.Types = []string{"a"} })
+		good, _ := in.endpoint(t, rx.URL, func(s *endpoint.Spec) { s.Types = []string{"b"} })
+		p := in.start(t, options{noWorkers: true, net: time.Hour})
+		event := in.post(t, "a")
+		in.await(t, event, spoiled.ID, delivery.Pending)
+		other := in.post(t, "b")
+		in.await(t, other, good.ID, delivery.Pending)
+		p.stop()
+		// In line and leased at once: a lease can't be granted, and must not be.
+		in.exec(t, `insert into gateway.leases (event_id, endpoint_id, tenant_id, process_id, number, try, started_at, ends_at)
+			values ($1, $2, $3, gen_random_uuid(), 1, 1, now(), now() + interval '1 hour')`, event, spoiled.ID, in.caller.Tenant)
+		in.start(t, options{noRelay: true}) // its first look takes both endpoints in one batch
+		in.await(t, other, good.ID, delivery.Succeeded)
+		if n := len(rx.got()); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+	})
+
 	t.Run("a row that was spoiled by hand fails alone, readably", func(t *testing.T) {
 		t.Parallel()
 		in := install(t)
