@@ -73,7 +73,7 @@ func stage(t *testing.T, in *gatewaytest.Installation, running ...*gatewaytest.G
 		s.receiver.Endpoint(t, running[0], s.tenant, s.token, "**", func(string) bool { return true }),
 		s.receiver.Endpoint(t, running[0], s.tenant, s.token, "b.*", func(typ string) bool { return strings.HasPrefix(typ, "b.") }),
 	}
-	s.receiver.Delay(2 * time.Millisecond)
+	s.receiver.Script("", func(int) gatewaytest.Reply { return gatewaytest.Reply{Delay: 2 * time.Millisecond} })
 	s.producer = gatewaytest.NewProducer(s.fleet.now, s.tenant, s.token, 16)
 	return s
 }
@@ -83,9 +83,7 @@ func (s *scene) check(ctx context.Context, t *testing.T, name string, lastFault 
 	t.Helper()
 	gatewaytest.Settled(ctx, t, s.fleet.now, s.token)
 	run := checker.Run{Posts: s.producer.Posts(), Endpoints: s.endpoints, Requests: s.receiver.Requests(), LastFault: lastFault}
-	var err error
-	run.Deliveries, run.Attempts, err = gatewaytest.Export(ctx, s.fleet.now()[0], s.tenant, s.token)
-	if err != nil {
+	if err := gatewaytest.Export(ctx, s.fleet.now()[0], s.tenant, s.token, &run); err != nil {
 		t.Fatalf("read what the API says: %v", err)
 	}
 	r := checker.Check(run)
