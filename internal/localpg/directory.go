@@ -56,6 +56,9 @@ func prepareDir(dir string, o owner) (string, error) {
 		return "", fmt.Errorf("the directory %s is too deep for a private PostgreSQL: the path of its socket would be %d bytes long, and the system allows %d. Choose a shorter one",
 			dir, len(socket), socketPathMax)
 	}
+	if err := checkOurs(dir); err != nil {
+		return "", err
+	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { // the server's user must be able to pass
 		return "", fmt.Errorf("make the private PostgreSQL's directory: %w", err)
 	}
@@ -68,6 +71,35 @@ func prepareDir(dir string, o owner) (string, error) {
 		}
 	}
 	return dir, nil
+}
+
+// checkOurs refuses a directory that holds other things and was never a private PostgreSQL's: giving it to the server's
+// user would shut its owner out. One that is not there, is empty, or holds no more than what a start that was killed
+// leaves may be taken.
+func checkOurs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look into the private PostgreSQL's directory: %w", err)
+	}
+	lock, socket, others := false, false, false
+	for _, e := range entries {
+		switch {
+		case e.Name() == "lock" && e.Type().IsRegular():
+			lock = true
+		case e.Name() == "s" && e.IsDir():
+			socket = true
+		case e.Name() == "data.init" && e.IsDir(): // half made
+		default:
+			others = true
+		}
+	}
+	if others && !(lock && socket) {
+		return fmt.Errorf("%s holds other things and is %w: choose an empty directory, or one that does not exist yet", dir, ErrNotOurs)
+	}
+	return nil
 }
 
 // own makes sure that a directory is the server's user's and nobody else's. It follows no link: for root, what lies

@@ -36,6 +36,9 @@ var ErrNoBinaries = errors.New("PostgreSQL's server programs (version 15 or late
 	"Run `sudo apt-get install postgresql` (on macOS: `brew install postgresql@17`), " +
 	"or set GATEWAY_PG_BIN to the directory that holds initdb and postgres")
 
+// ErrNotOurs says that a directory holds other things: it is not taken over.
+var ErrNotOurs = errors.New("not a directory of a private PostgreSQL")
+
 // ErrInUse says that another process runs the server of a directory.
 var ErrInUse = errors.New("in use")
 

@@ -366,3 +366,47 @@ func TestDefaultDir(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
+
+func TestADirectoryOfSomebodyElsesThingsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	precious := filepath.Join(dir, "precious")
+	if err := os.WriteFile(precious, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := localpg.Start(t.Context(), localpg.Config{Dir: dir})
+	if err == nil {
+		_ = server.Stop()
+	}
+	if !errors.Is(err, localpg.ErrNotOurs) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("Start = %v, want ErrNotOurs that names the directory", err)
+	}
+	after, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || before.Mode() != after.Mode() || before.Sys().(*syscall.Stat_t).Uid != after.Sys().(*syscall.Stat_t).Uid {
+		t.Errorf("the directory was changed: %v, %v, then %v", entries, before.Mode(), after.Mode())
+	}
+
+	// Its own directory stays its own, whatever is put beside the data.
+	own := newDir(t)
+	first := start(t, localpg.Config{Dir: own})
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(own, "note"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t, localpg.Config{Dir: own}).Stop(); err != nil {
+		t.Error(err)
+	}
+}
